@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 from a2perf.api.comparison import Comparison as Comparison
 from a2perf.api.result import Result
@@ -21,7 +21,7 @@ from a2perf.rlops.compare.recorded_runs import (
     with_records,
 )
 from a2perf.rlops.compare.references import EPISODE_RETURN, read_references
-from a2perf.rlops.compare.request import LAST, Group, Request, groups_of_queries
+from a2perf.rlops.compare.request import LAST, Group, Question, Request, groups_of_queries
 from a2perf.rlops.compare.selection import select
 from a2perf.rlops.compare.verdict import CONFIDENCE, Tolerance
 from a2perf.rlops.filters import RunQuery, parse_experiment, parse_tag_expression
@@ -53,6 +53,7 @@ def compare(
     metric: str | Sequence[str] | None = None,
     mode: str | None = None,
     tasks: str | Sequence[str] | None = None,
+    question: Question = "algorithm",
     gate: bool = False,
     tolerance: float = 0.05,
     tolerance_absolute: float = 0.0,
@@ -69,8 +70,9 @@ def compare(
 
     The score of a run is its mean episode return (inference, generalization), the mean of the last returns of its
     training curve, or ``metric``. A candidate is better or worse if the interval of the difference of the means
-    excludes 0. Without a true difference each is wrong in at most 2.5 % of the tasks, from 3 seeds on; the result over
-    all tasks is one test, which needs no correction for their number.
+    excludes 0. Without a true difference each is wrong in at most 2.5 % of the tasks, however often more seeds are
+    added and the result is read again; the result over all tasks is one test, which needs no correction for their
+    number, and several candidates or metrics have Bonferroni's correction.
 
     The regression gate (``gate``) asks another question: a candidate is a REGRESSION if the whole interval lies below
     the tolerance, and PASSES if it lies above and the candidate has enough seeds. Anything else is INCONCLUSIVE, with a
@@ -90,6 +92,8 @@ def compare(
         mode: ``"inference"``, ``"generalization"`` or ``"train"``; None for the first that all groups have.
         tasks: the tasks to compare; None for all that the baseline and a candidate have. A candidate is judged on the
             tasks that it has runs on.
+        question: ``"algorithm"`` (is the algorithm better? units are training seeds) or ``"policies"`` (are these
+            trained policies better? units are the episodes that all of them played, compared in pairs).
         gate: show the verdicts of the regression gate in texts, tables and pages; ``Comparison.verdict`` always has it.
         tolerance: of the gate: largest acceptable loss, as a share of the baseline's mean.
         tolerance_absolute: the same in units of the score; the larger counts.
@@ -133,6 +137,7 @@ def compare(
         lower_is_better=frozenset(lower_is_better),
         as_of=parse_date(as_of) if isinstance(as_of, str) else as_of,
         gate=gate,
+        question=question,
     )
     _check(settings, names)
     scales = _scales(references)
@@ -183,7 +188,8 @@ def compare_stored(
     Raises:
         UserError: nothing to compare; the message lists what exists.
     """
-    if request.baseline is None or not _names_costs(store, request.metrics):
+    is_of_logs = request.question == "algorithm" and not _names_costs(store, request.metrics)
+    if request.baseline is None or is_of_logs:
         panels, notices = select(store, request)
         return Comparison(
             compare_panels(
@@ -326,6 +332,10 @@ def _texts(name: str, given: str | Sequence[str] | None) -> list[str]:
 
 def _check(settings: Request, metrics: Sequence[str]) -> None:
     bounds = settings.tolerance
+    if settings.question not in get_args(Question):
+        raise ConfigError(
+            f"question={settings.question!r} is not valid", hint=f"use one of {', '.join(get_args(Question))}"
+        )
     if bounds.relative < 0 or bounds.absolute < 0 or not 0 < bounds.unseen <= 1:
         raise ConfigError(
             f"tolerance={bounds.relative:g}, tolerance_absolute={bounds.absolute:g} and "

@@ -40,6 +40,7 @@ _DESCRIPTIONS = {
     "tolerance": "largest acceptable loss",
     "probability_of_improvement": "probability that a run of the candidate beats one of the baseline; ties count half",
     "p_regression": "chance of so low a difference if the true one were just at the tolerance",
+    "separating_seeds": "further units on each side that separate the sides in eight of ten simulations",
     "further_seeds_low": "further seeds on each side that settle the judgement in half of the simulations",
     "further_seeds": "further seeds on each side that settle the judgement in eight of ten simulations",
 }
@@ -70,7 +71,8 @@ class Comparison(Tabular):
     def results(self) -> dict[str, Sign]:
         """``"better"``, ``"worse"`` or ``"not separated"`` over all tasks, by candidate; of several metrics the first.
 
-        One permutation test over all tasks decides, so no correction for their number is needed.
+        One test over all tasks decides, so no correction for their number is needed; several candidates or metrics
+        have Bonferroni's correction.
         """
         return {name: next(iter(found.values())).found.sign for name, found in self.overall.items()}
 
@@ -243,6 +245,7 @@ def _table(groups: ComparedGroups) -> Table:
                 "candidate": groups.names[candidate.place], "baseline": baseline,
                 "task": panel.env, "metric": panel.metric, "result": judgement.sign.value,
                 **{name: values[name] for name in (*_COUNTS, *_DIFFERENCE)},
+                "separating_seeds": values["separating_seeds"],
                 "probability_of_improvement": None if improvement is None else improvement.value,
                 "unit": panel.unit,
                 "provenance": _provenance(panel),
@@ -253,7 +256,7 @@ def _table(groups: ComparedGroups) -> Table:
     measured = [name for name in (*_DIFFERENCE, "tolerance") if name in names]
     kinds: dict[str, Kind] = {
         **dict.fromkeys((*measured, "probability_of_improvement", "p_regression"), "float"),
-        **dict.fromkeys((*_COUNTS, "further_seeds_low", "further_seeds"), "int"),
+        **dict.fromkeys((*_COUNTS, "separating_seeds", "further_seeds_low", "further_seeds"), "int"),
     }
     units = {panel.unit for panel in groups.panels}
     marks = {_provenance(panel) for panel in groups.panels}

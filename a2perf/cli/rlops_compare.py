@@ -37,6 +37,8 @@ _POSITIVE = click.IntRange(min=1)
               metavar="SHARE", help="Share of seeds that may fail undetected; sets how many a PASS needs.")  # fmt: skip
 @click.option("--confidence", type=click.FloatRange(min=0.5, max=1, max_open=True), default=0.95, show_default=True,
               metavar="SHARE", help="Confidence level of the intervals.")  # fmt: skip
+@click.option("--question", type=click.Choice(["algorithm", "policies"]), default="algorithm", show_default=True,
+              help="Compare algorithms by training seeds, or these policies by shared episodes, in pairs.")  # fmt: skip
 @click.option("--lower-is-better", cls=Words, metavar="METRIC...", help="Metrics for which lower is better.")
 @click.option("--fail-on", type=click.Choice(["regression", "inconclusive"]),
               help="Show the regression gate; exit status 1 on a regression, or also if inconclusive.")  # fmt: skip
@@ -120,5 +122,6 @@ def _request(options: dict[str, Any]) -> Request:
         confidence=options["confidence"],
         lower_is_better=frozenset(options["lower_is_better"]),
         as_of=parse_date(options["as_of"]) if options["as_of"] else None,
+        question=options["question"],
         gate=any(is_given(name) for name in _GATE_OPTIONS),
     )

@@ -20,8 +20,12 @@ from a2perf.metrics.statistics import chunk_sizes, iqm, student_quantile
 
 Method = Literal["percentile", "small"]
 Aggregate = Callable[[Values], Any]
-_MOST_STRETCH = 2.0
+_MOST_STRETCH = 1.3
 """Limit of Hall's interval, in Student's: with few skewed runs it is unstable, and more width adds little coverage."""
+FEWEST_RESAMPLED = 10
+"""Fewer values give no percentile interval: that of a dispersion or a tail across three runs covers 14 % for 95."""
+_ROUNDING = 1e-12
+"""Runs that differ by less than this share of their values are equal: two machines may differ by a bit."""
 
 
 class Estimate(msgspec.Struct, kw_only=True, frozen=True):
@@ -94,6 +98,10 @@ def bootstrap(
         if method == "small":
             freedom = freedom_of_sum(matrix.var(axis=0, ddof=1), runs)
             ends = small_sample_interval(sample, value, runs, freedom, confidence)
+            # tasks on which all runs agree add what their unseen runs can change
+            tail = (1.0 - confidence) / 2.0
+            reach = math.hypot(*(unseen_reach(column, tail) for column in matrix.T)) / tasks
+            ends = value - np.hypot(value - ends[0], reach), value + np.hypot(ends[1] - value, reach)
         else:
             ends = percentile_interval(sample, confidence=confidence)
         low, high = _plain(ends[0]), _plain(ends[1])
@@ -118,12 +126,58 @@ def small_sample_interval(
 
 
 def mean_interval(values: Values, *, confidence: float = 0.95) -> tuple[float, float]:
-    """Returns the interval of the mean of a few runs (``small_sample_ends``); ``values``: ``(runs,)``, at least 2."""
+    """Returns the interval of the mean of a few runs; ``values``: ``(runs,)``, at least 2.
+
+    Successes and failures (1 and 0) have the exact interval of a success rate (C. J. Clopper and E. S. Pearson,
+    Biometrika 26, 1934): ten of ten is [0.69, 1]. Other values that all agree have ``unseen_reach`` on each side, and
+    all others ``small_sample_ends``.
+    """
     count = values.size
-    # Equal values must give exactly 0, on which small_sample_ends relies; their std can differ from 0 by rounding.
-    error = 0.0 if np.ptp(values) == 0 else float(values.std(ddof=1)) / math.sqrt(count)
-    skew = _skewness(values) / math.sqrt(count)
+    tail = (1.0 - confidence) / 2.0
+    if np.isin(values, (0.0, 1.0)).all():
+        return success_interval(int(values.sum()), count, tail)
+    if is_constant(values):
+        value, reach = float(values[0]), unseen_reach(values, tail)
+        return value - reach, value + reach
+    return interval_of_varied(values, confidence)
+
+
+def interval_of_varied(values: Values, confidence: float) -> tuple[float, float]:
+    """Returns the interval of the mean of values that differ, ``(n,)``, by ``small_sample_ends``."""
+    count = values.size
+    error, skew = float(values.std(ddof=1)) / math.sqrt(count), _skewness(values) / math.sqrt(count)
     return small_sample_ends(float(values.mean()), error, skew, count, count - 1, confidence)
+
+
+def success_interval(successes: int, count: int, tail: float) -> tuple[float, float]:
+    """Returns the ends of the exact interval of a success rate with the mass ``tail`` beyond each of them."""
+    from scipy.special import betaincinv
+
+    low = float(betaincinv(successes, count - successes + 1, tail)) if successes else 0.0
+    high = float(betaincinv(successes + 1, count - successes, 1.0 - tail)) if successes < count else 1.0
+    return low, high
+
+
+def is_constant(values: Values) -> bool:
+    """Returns whether all values are equal within rounding."""
+    return bool(np.ptp(values) <= _ROUNDING * np.abs(values).max())
+
+
+def unseen_reach(values: Values, tail: float, *others: Values) -> float:
+    """Returns how far the true mean of equal values may lie from them because of runs that were not seen.
+
+    A share of the runs as large as ``1 - tail ** (1 / n)`` stays unseen in n runs with the chance ``tail``. Each of
+    them may differ by as much as the farthest of ``others`` does; without others by as much as the value itself, since
+    a failed run often scores 0. Values of 0 or 1 may be successes and failures, and differ by 1. 0 for values that
+    differ.
+    """
+    if not is_constant(values):
+        return 0.0
+    value = float(values[0])
+    farthest = max(float(np.abs(other - value).max()) for other in others) if others else abs(value)
+    if value in (0.0, 1.0):
+        farthest = max(farthest, 1.0)
+    return float(1.0 - tail ** (1.0 / values.size)) * farthest
 
 
 def small_sample_ends(
@@ -133,9 +187,7 @@ def small_sample_ends(
 
     Each end is the outer one of two: that of Student's t interval, and that of Hall's, which takes the skewness out of
     the t statistic by a cubic transformation (P. Hall, Journal of the Royal Statistical Society B 54, 1992), to at
-    most twice the former. With 3, 5 and 10 runs a 95 % interval of the mean covers it in 97, 97 and 96 % for normal
-    scores, 95, 94 and 95 % for lognormal ones (sigma 0.5), 89, 89 and 91 % for lognormal ones with sigma 1, and 75, 94
-    and 100 % if half of the runs fail (``docs/reference/scores.md``).
+    most 1.3 times the former. ``perf/verdicts.py`` measures the coverage.
 
     Args:
         error: its standard error.
@@ -168,12 +220,15 @@ def _skewness(values: Values) -> float:
 
 
 def freedom_of_sum(variances: Values, runs: int) -> float:
-    """Returns the degrees of freedom of the error of a sum over tasks (Welch-Satterthwaite).
+    """Returns the degrees of freedom of the error of a sum over tasks.
+
+    Welch-Satterthwaite's without the bias of estimated shares: E(v^2) of an error variance v with f degrees of freedom
+    is (f + 2) / f of its square, so f + 2 stands for f, less 2 in all. One task keeps its f.
 
     ``variances`` are the error variances of the terms, shape ``(tasks,)``, with so many runs behind each of them.
     """
     total = float(variances.sum())
-    return float(runs - 1) if total == 0.0 else float((runs - 1) / ((variances / total) ** 2).sum())
+    return float(runs - 1) if total == 0.0 else float((runs + 1) / ((variances / total) ** 2).sum()) - 2.0
 
 
 def as_scores(scores: ArrayLike) -> Values:
@@ -213,9 +268,9 @@ def interval_over_tasks(
     """Returns the percentile interval of a statistic over resamples of the tasks of one run, reproducibly.
 
     The statistic takes the numbers of the drawn tasks, shape ``(tasks,)``, and returns NaN for no value. None with
-    fewer than two tasks, or if half of the resamples have no value.
+    fewer than ``FEWEST_RESAMPLED`` tasks, or if half of the resamples have no value.
     """
-    if tasks < 2:
+    if tasks < FEWEST_RESAMPLED:
         return None
     generator = np.random.default_rng(0)
     draws = np.array([statistic(generator.integers(tasks, size=tasks)) for _ in range(repetitions)])
@@ -272,7 +327,8 @@ def probability_of_improvement(
 ) -> Estimate:
     """Returns how likely a run of ``first`` beats a run of ``second`` on a task drawn at random; ties count half.
 
-    Both have the shape ``(runs, tasks)``, with the same tasks.
+    Both have the shape ``(runs, tasks)``, with the same tasks. The ends are None with fewer than ``FEWEST_RESAMPLED``
+    runs on a side, and if all resamples agree.
 
     Raises:
         ValueError: as ``bootstrap``, or the numbers of tasks differ.
@@ -282,13 +338,14 @@ def probability_of_improvement(
         raise ValueError(f"the algorithms have {a.shape[1]} and {b.shape[1]} tasks; both need the same")
     value = improvement_values(a, b)
     low = high = None
-    if min(a.shape[0], b.shape[0]) > 1:
+    if min(a.shape[0], b.shape[0]) >= FEWEST_RESAMPLED:
         generator = np.random.default_rng(0)
         sizes = chunk_sizes(repetitions, 128)
         draws = np.concatenate(
             [improvement_values(resample(a, size, generator), resample(b, size, generator)) for size in sizes]
         )
-        low, high = (float(end) for end in percentile_interval(draws, confidence=confidence))
+        if np.ptp(draws) > 0:
+            low, high = (float(end) for end in percentile_interval(draws, confidence=confidence))
     return Estimate(
         value=float(value), low=low, high=high, n=min(a.shape[0], b.shape[0]), tasks=a.shape[1],
         repetitions=repetitions, confidence=confidence, method="percentile",

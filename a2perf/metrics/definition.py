@@ -32,6 +32,7 @@ from a2perf.metrics.values import (
     Profile,
     RunNumber,
     not_enough,
+    profile_named,
 )
 from a2perf.runs.run import Run
 from a2perf.runs.tracking_record import EnergyUncertainty, recorded
@@ -84,7 +85,12 @@ class Metric:
         return self.of_run(run)
 
     def score(self, runs: ScoredRuns, profile: Profile = "corrected") -> MetricValue:
-        """Returns the value over runs."""
+        """Returns the value over runs.
+
+        Raises:
+            ConfigError: the profile is not known.
+        """
+        profile = profile_named(profile)
         value = self.labelled(self.of_runs(runs, profile), profile)
         if self.whole_run and any(run.mode in EVALUATIONS and run.manifest is not None for run in runs.runs):
             return msgspec.structs.replace(value, direction="none")

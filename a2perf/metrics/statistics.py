@@ -8,7 +8,7 @@ optimality gap as in Agarwal et al., "Deep RL at the Edge of the Statistical Pre
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -63,8 +63,10 @@ def cvar(values: ArrayLike, alpha: float = 0.05, tail: Tail = "lower", axis: int
     least one value along ``axis``; ``None`` pools all values.
 
     Raises:
-        ValueError: ``alpha`` lies outside (0, 1).
+        ValueError: ``alpha`` lies outside (0, 1), or ``tail`` is neither.
     """
+    if tail not in get_args(Tail):
+        raise ValueError(f"tail is {tail!r}; it must be one of {', '.join(get_args(Tail))}")
     if not 0.0 < alpha < 1.0:
         raise ValueError(f"alpha is {alpha}; it must lie between 0 and 1")
     array = np.asarray(values, dtype=np.float64)
@@ -102,7 +104,12 @@ def ranks(values: ArrayLike, *, best: Literal["max", "min"] = "max") -> Values:
     """Returns the rank of each algorithm along the first axis, 1 for the best.
 
     Ties share the mean of their ranks; NaN is last.
+
+    Raises:
+        ValueError: ``best`` is neither.
     """
+    if best not in ("max", "min"):
+        raise ValueError(f"best is {best!r}; it must be one of max, min")
     array = np.asarray(values, dtype=np.float64)
     signed = np.where(np.isnan(array), np.inf, -array if best == "max" else array)
     better = (signed[None, ...] < signed[:, None, ...]).sum(axis=1)

@@ -6,8 +6,9 @@ import itertools
 
 import numpy as np
 import pytest
+from scipy import stats
 
-from a2perf.metrics.difference import Sign, difference, spread_of_all
+from a2perf.metrics.difference import Sign, at_any_look, difference, spread_of_all
 
 DRAWS = {
     "normal": lambda rng, n: rng.standard_normal(n),
@@ -63,3 +64,49 @@ def test_pairs_with_different_units_are_one_test() -> None:
     other = difference([pair[::-1] for pair in pairs], [spread_of_all(*pair) for pair in pairs])
     assert (other.sign, other.low) == ("worse", pytest.approx(-together.high))
     assert difference([]).sign == difference([([], [1.0])]).sign == "not separated"
+
+
+def test_equal_means_of_another_shape_are_not_separated() -> None:
+    """One side succeeds in 80 % of its seeds, the other always has 0.8."""
+    rng = np.random.default_rng(5)
+    for seeds in (3, 5, 10):
+        found = [difference([((rng.random(seeds) < 0.8) * 1.0, np.full(seeds, 0.8))]).sign for _ in range(400)]
+        assert found.count(Sign.BETTER) == 0
+        assert found.count(Sign.WORSE) <= 20
+
+
+def test_sides_without_spread_have_the_width_of_the_runs_that_were_not_seen() -> None:
+    share = 1.0 - 0.025 ** (1.0 / 5.0)
+    found = difference([(np.full(5, 500.0), np.full(5, 200.0))])
+    assert (found.low, found.high) == pytest.approx((300 - 300 * share * 2**0.5, 300 + 300 * share * 2**0.5), abs=1e-10)
+    assert difference([(np.full(5, 500.0), np.full(5, 500.0))]).low == 0.0
+
+
+def test_pairs_of_episodes_show_what_their_spread_hides() -> None:
+    rng = np.random.default_rng(6)
+    hard = 10.0 * rng.standard_normal(100)
+    ours, theirs = hard + 0.5 + rng.standard_normal(100), hard + rng.standard_normal(100)
+    assert difference([(ours, theirs)]).sign == "not separated"
+    found = difference([(ours, theirs)], paired=True)
+    student = stats.ttest_rel(ours, theirs).confidence_interval(0.95)
+    assert found.sign == "better"
+    assert found.low <= student.low + 1e-10
+    assert found.high >= student.high - 1e-10
+    assert found.high - found.low < 1.1 * (student.high - student.low)
+    assert difference([(np.ones(5), np.zeros(5))], paired=True).sign == "not separated"  # sign test: 1 in 16
+    assert difference([(np.ones(6), np.zeros(6))], paired=True).sign == "better"
+
+
+def test_looks_at_growing_data_together_keep_the_confidence() -> None:
+    """Five more seeds per look, six looks; and a difference of one standard deviation with 15 seeds."""
+    rng = np.random.default_rng(7)
+    looks, false, found = range(5, 31, 5), 0, 0
+    for _ in range(300):
+        ours, theirs = rng.standard_normal((2, 30))
+        signs = [difference([(ours[:n], theirs[:n])], confidence=at_any_look(0.95, n)).sign for n in looks]
+        false += any(sign != "not separated" for sign in signs)
+        found += difference([(ours[:15] + 1.0, theirs[:15])], confidence=at_any_look(0.95, 15)).sign == "better"
+    assert false <= 15
+    assert found >= 90
+    levels = [1.0 - at_any_look(0.95, n) for n in (3, 15, 30, 300)]
+    assert levels == pytest.approx([0.006, 0.006, 0.006 / (1 + np.log(2) ** 2), 0.006 / (1 + np.log(20) ** 2)])

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from a2perf.errors import UserError
+from a2perf.errors import ConfigError, UserError
 from a2perf.metrics.profiles import lowpass
 from a2perf.metrics.profiles.curves import clean
 from a2perf.metrics.profiles.reliability import rollouts, training
 from a2perf.metrics.profiles.reliability_corrected import slopes, windowed
-from a2perf.metrics.statistics import drawdown, iqr, mad, std
+from a2perf.metrics.statistics import cvar, drawdown, iqr, mad, ranks, std
 from tests.golden.recorded import cases
 from tests.metrics import plain_reliability as plain
 
@@ -349,3 +349,39 @@ def test_short_curves_are_flagged() -> None:
 def test_curves_that_cannot_be_are_refused() -> None:
     with pytest.raises(UserError, match="3 steps and 2 values"):
         training([([1, 2, 3], [1.0, 2.0])], "upstream")
+
+
+@pytest.mark.parametrize("unit", [0.1, 1.0, 128.0, 1e6])
+def test_dispersion_within_runs_does_not_depend_on_the_unit_of_steps(unit: float) -> None:
+    values = np.random.default_rng(3).standard_normal(40).cumsum()
+    plain = training([(np.arange(40.0), values)] * 3, "corrected")
+    other = training([(unit * np.arange(40.0), values)] * 3, "corrected")
+    for name in ("IqrWithinRuns", "MadWithinRuns", "StddevWithinRuns"):
+        assert unit * other[name].value == pytest.approx(plain[name].value, rel=1e-9)
+    differences = np.lib.stride_tricks.sliding_window_view(np.diff(values), 5)  # all 35 full windows
+    assert plain["StddevWithinRuns"].value == pytest.approx(differences.std(axis=1, ddof=1).mean(), rel=1e-9)
+    short = training([(unit * np.arange(5.0), values[:5])] * 3, "corrected")["IqrWithinRuns"]
+    assert (short.value, short.condition) == (None, "not enough data (n=5 points, needs 6)")
+
+
+def test_nine_runs_have_no_interval_across_runs() -> None:
+    curves = [(np.arange(20.0), np.random.default_rng(run).standard_normal(20)) for run in range(10)]
+    few, enough = training(curves[:9], "corrected"), training(curves, "corrected")
+    for name in ("IqrAcrossRuns", "LowerCVarOnAcross"):
+        assert few[name].value is not None
+        assert few[name].interval is None
+        assert enough[name].interval is not None
+
+
+def test_unknown_settings_are_errors() -> None:
+    curves = [(np.arange(20.0), np.arange(20.0))] * 3
+    with pytest.raises(ConfigError, match="unknown profile 'corected'; did you mean 'corrected'"):
+        training(curves, "corected")
+    with pytest.raises(ConfigError, match="unknown profile"):
+        rollouts([np.arange(5.0)], "none")
+    with pytest.raises(ConfigError, match="normalise='range' is not valid"):
+        training(curves, "corrected", "range")
+    with pytest.raises(ValueError, match="one of lower, upper"):
+        cvar(np.arange(5.0), tail="left")
+    with pytest.raises(ValueError, match="one of max, min"):
+        ranks(np.arange(5.0), best="highest")

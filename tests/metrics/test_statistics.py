@@ -159,7 +159,9 @@ def test_probability_of_improvement_counts_pairs_and_half_ties() -> None:
     wins = [(a > b) + 0.5 * (a == b) for a in (1, 2, 3) for b in (2, 2)]
     found = probability_of_improvement(first, second, repetitions=500)
     assert found.value == pytest.approx(np.mean(wins))
-    assert found.low <= found.value <= found.high
+    assert (found.low, found.high) == (None, None)  # fewer than ten runs
+    many = probability_of_improvement(np.arange(10.0), np.arange(10.0) + 2.5, repetitions=500)
+    assert many.low <= many.value <= many.high
     other = probability_of_improvement(second, first, repetitions=500)
     assert found.value + other.value == pytest.approx(1.0)
     with pytest.raises(ValueError, match="tasks"):
@@ -206,10 +208,9 @@ def test_small_sample_interval_takes_out_the_skewness() -> None:
     low, high = mean_interval(skewed)
     plain = stats.t.interval(0.95, 4, skewed.mean(), skewed.std(ddof=1) / np.sqrt(5))
     assert low == pytest.approx(plain[0])
-    assert high == pytest.approx(plain[1] + (plain[1] - skewed.mean()))  # no farther than twice
+    assert high == pytest.approx(plain[1] + 0.3 * (plain[1] - skewed.mean()))  # no farther than 1.3 times
     mirrored = mean_interval(-skewed)
     assert mirrored == pytest.approx((-high, -low))
-    assert mean_interval(np.full(4, 0.1 + 0.2)) == (0.1 + 0.2, 0.1 + 0.2)
     # Hall's polynomial of the found statistic is the quantile again
     mild = np.array([1.0, 2.0, 3.0, 4.0, 5.5])
     error = mild.std(ddof=1) / np.sqrt(5)
@@ -218,18 +219,32 @@ def test_small_sample_interval_takes_out_the_skewness() -> None:
     assert transformed == pytest.approx(-stats.t.ppf(0.975, 4))
 
 
+@pytest.mark.parametrize(("successes", "count"), [(10, 10), (0, 3), (3, 5), (1, 10)])
+def test_interval_of_successes_is_the_exact_one(successes: int, count: int) -> None:
+    values = np.repeat([1.0, 0.0], [successes, count - successes])
+    exact = stats.binomtest(successes, count).proportion_ci(0.95, "exact")
+    assert mean_interval(values) == pytest.approx((exact.low, exact.high), abs=1e-10)
+
+
+def test_equal_values_have_the_width_of_the_runs_that_were_not_seen() -> None:
+    share = 1.0 - 0.025 ** (1.0 / 5.0)
+    assert mean_interval(np.full(5, 500.0)) == pytest.approx((500 - 500 * share, 500 + 500 * share), abs=1e-10)
+    alone = bootstrap(np.full(5, 500.0), repetitions=50, method="small")
+    assert (alone.low, alone.high) == pytest.approx(mean_interval(np.full(5, 500.0)))
+
+
 @pytest.mark.parametrize("runs", [3, 5, 10])
 @pytest.mark.parametrize(
     ("draw", "truth", "least"),
     [(lambda g, size: g.normal(size=size), 0.0, 0.94),
      (lambda g, size: g.lognormal(0.0, 0.5, size), np.exp(0.125), 0.92),
-     (lambda g, size: g.lognormal(0.0, 1.0, size), np.exp(0.5), 0.86)],
+     (lambda g, size: g.lognormal(0.0, 1.0, size), np.exp(0.5), 0.84)],
     ids=["normal", "lognormal, sigma 0.5", "lognormal, sigma 1"],
 )  # fmt: skip
 def test_interval_of_few_runs_covers_the_mean(
     draw: Callable[..., np.ndarray], truth: float, least: float, runs: int
 ) -> None:
-    """Over 20,000: 97, 97, 96 %; 95, 94, 95 %; 89, 89, 91 %."""
+    """``perf/verdicts.py`` draws more: 96, 96, 96 %; 94, 93, 94 %; 86, 86, 88 %."""
     generator = np.random.default_rng([11, runs])
     ends = np.array([mean_interval(draw(generator, runs)) for _ in range(1500)])
     assert ((ends[:, 0] <= truth) & (truth <= ends[:, 1])).mean() >= least

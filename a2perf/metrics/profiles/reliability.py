@@ -14,12 +14,13 @@ from typing import Any
 
 from a2perf.arrays import as_finite
 from a2perf.constants import ReliabilityMetrics
+from a2perf.errors import ConfigError
 from a2perf.metrics.definition import Metric, metric
 from a2perf.metrics.profiles import reliability_corrected, reliability_upstream
 from a2perf.metrics.profiles.curves import clean_all
 from a2perf.metrics.profiles.reliability_corrected import Normalise
 from a2perf.metrics.runs_in_mode import ScoredRuns
-from a2perf.metrics.values import PROFILES, Direction, MetricResult, Profile
+from a2perf.metrics.values import PROFILES, Direction, MetricResult, Profile, profile_named
 
 
 def metric_name(name: object) -> str:
@@ -40,7 +41,11 @@ def training(
 
     Raises:
         UserError: a curve with steps and values of different lengths.
+        ConfigError: the profile or ``normalise`` is not known.
     """
+    profile = profile_named(profile)
+    if isinstance(normalise, str) and normalise != "curve_range":
+        raise ConfigError(f"normalise={normalise!r} is not valid", hint='give "curve_range" or two reference scores')
     cleaned, notes = clean_all(curves)
     if profile == "upstream":
         found = reliability_upstream.training(cleaned)
@@ -56,7 +61,11 @@ def rollouts(
 
     The ``upstream`` profile pools the rollouts of all runs; ``corrected`` takes each run's value, then the mean, with
     the reference scores ``normalise`` at 0 and 1.
+
+    Raises:
+        ConfigError: the profile is not known.
     """
+    profile = profile_named(profile)
     notes, runs = [], []
     for number, values in enumerate(returns):
         finite, lost = as_finite(values)
@@ -130,7 +139,8 @@ _ACROSS = (
 )
 _KINDS = {"Iqr": "IQR", "Mad": "MAD", "Stddev": "std"}
 _ALL = (
-    *(_of_training(f"{kind}WithinRuns", f"Dispersion within runs ({text})", "min", _WITHIN, "3 points of a run",
+    *(_of_training(f"{kind}WithinRuns", f"Dispersion within runs ({text})", "min", _WITHIN,
+                   "6 points of a run (upstream: 3)",
                    "per step") for kind, text in _KINDS.items()),
     *(_of_training(f"{kind}AcrossRuns", f"Dispersion across runs ({text})", "min", _ACROSS, "3 runs")
       for kind, text in _KINDS.items()),

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a2perf.arrays import Values
-from a2perf.metrics.bootstrap import percentile_interval, resample
+from a2perf.metrics.bootstrap import FEWEST_RESAMPLED, percentile_interval, resample
 from a2perf.metrics.definition import mean_over_runs
 from a2perf.metrics.profiles import lowpass
 from a2perf.metrics.profiles.curves import Curve, aligned
@@ -29,6 +29,8 @@ MAX_POINTS = 101
 """Most steps at which runs are compared."""
 REPETITIONS = 1000
 """Bootstrap resamples of a statistic across runs."""
+_WINDOW = 5
+"""Median step differences in the window of a dispersion within runs."""
 _SORTING = (iqr, mad)
 _CHUNK = 32  # resamples at once, few enough for the processor's cache
 
@@ -85,18 +87,19 @@ def slopes(curve: Curve) -> Values:
 
 
 def windowed(curve: Curve, statistic: Callable[..., Any], window: float | None = None) -> Values:
-    """Returns a statistic of the slopes in the window ``[t - window + 1, t]`` of each step t with a full window.
+    """Returns a statistic of the slopes in the window of each step t with a full window.
 
-    The window is in steps, by default five median step differences. Fewer than 3 points give an empty result.
+    By default the window holds five median step differences, in any unit of steps: ``[t - 4 differences, t]``. A
+    ``window`` of whole steps is ``[t - window + 1, t]``. Fewer than 3 points give an empty result.
     """
     if curve.steps.size < 3:
         return np.empty(0)
     steps, values = curve.steps[1:], slopes(curve)
     spacing = float(np.median(np.diff(curve.steps)))
-    length = 5 * spacing if window is None else window
-    # a window of w whole steps reaches back w - 1 of them; spacing below 1 would make that meaningless
-    begin = steps - length + min(1.0, spacing)
-    full = begin >= steps[0]
+    # steps that are equal but for rounding are equal, in any unit
+    rounding = 1e-6 * spacing
+    begin = steps - ((_WINDOW - 1) * spacing if window is None else window - 1.0) - rounding
+    full = begin >= steps[0] - 2.0 * rounding
     starts = np.searchsorted(steps, begin[full], side="left")
     stops = np.flatnonzero(full) + 1
     enough = stops - starts >= 2
@@ -144,7 +147,7 @@ def _per_run_formula(name: str) -> tuple[Callable[[Curve], float | None], int, b
             found = windowed(curve, statistic)
             return float(found.mean()) if found.size else None
 
-        return dispersion, 3, False
+        return dispersion, _WINDOW + 1, False
     formulas: dict[str, tuple[Callable[[Curve], float | None], int, bool]] = {
         "LowerCVaROnDiffs": (lambda c: -float(cvar(slopes(c), ALPHA, "lower")), 2, False),
         "UpperCVaROnDiffs": (lambda c: float(cvar(slopes(c), ALPHA, "upper")), 2, False),
@@ -208,9 +211,12 @@ def _compared(matrix: Values, name: str) -> MetricResult:
     if by_point.size > 1:
         result.spread = float(by_point.std(ddof=1))
         result.spread_kind = "standard deviation over evaluation points, ddof 1"
+    runs = matrix.shape[0]
+    if runs < FEWEST_RESAMPLED:
+        result.notes.append(f"no interval across fewer than {FEWEST_RESAMPLED} runs: it would be too narrow by far")
+        return result
     # A fresh generator per metric: its interval does not depend on which others are asked for.
     generator = np.random.default_rng(0)
-    runs = matrix.shape[0]
     order = resample(np.arange(runs, dtype=np.float64)[:, None], REPETITIONS, generator)[..., 0]
     chunks = np.array_split(order.astype(np.intp), max(1, REPETITIONS // _CHUNK))
     low, high = percentile_interval(

@@ -20,7 +20,7 @@ from a2perf.metrics.bootstrap import (
     bootstrap,
     probability_of_improvement,
 )
-from a2perf.metrics.difference import LEAST_SEEDS, Difference, Sign, difference, spread_of_all
+from a2perf.metrics.difference import LEAST_SEEDS, Difference, Sign, at_any_look, difference, spread_of_all
 from a2perf.metrics.protocol import ReferenceScale
 from a2perf.rlops.compare.references import references_of
 from a2perf.rlops.compare.request import Request
@@ -166,16 +166,21 @@ def _judged(request: Request, panels: dict[int, list[Panel]]) -> dict[int, list[
 
 
 def _judge(request: Request, panel: Panel, candidate: GroupRuns, baseline: GroupRuns) -> Judgement:
+    ours, theirs = candidate.scores, baseline.scores
+    if is_paired := request.question == "policies":
+        shared = sorted(candidate.episodes.keys() & baseline.episodes.keys())
+        ours, theirs = (np.array([of[seed] for seed in shared]) for of in (candidate.episodes, baseline.episodes))
     judgement = judge(
         panel.name,
-        candidate.scores,
-        baseline.scores,
+        ours,
+        theirs,
         request.tolerance,
         higher_is_better=panel.metric not in request.lower_is_better,
         confidence=request.confidence,
         failed=candidate.failed,
         baseline_failed=baseline.failed,
-        identical=_identical(candidate, baseline),
+        identical=not is_paired and _identical(candidate, baseline),
+        paired=is_paired,
     )
     prints = panel.fingerprints()
     if len(prints) > 1:
@@ -199,9 +204,14 @@ def _judge(request: Request, panel: Panel, candidate: GroupRuns, baseline: Group
 def _overall(
     request: Request, panels: Sequence[Panel], judgements: Sequence[Judgement], references: dict[str, ReferenceScale]
 ) -> dict[str, OverallDifference]:
-    """Returns by metric the difference over all environments on which both sides can be compared."""
+    """Returns by metric the difference over all environments on which both sides can be compared.
+
+    Each metric of each candidate is one decision, and Bonferroni's correction is for their number.
+    """
     overall = {}
-    for metric in dict.fromkeys(panel.metric for panel in panels):
+    metrics = dict.fromkeys(panel.metric for panel in panels)
+    error = (1.0 - request.confidence) / (len(metrics) * len(request.candidates))
+    for metric in metrics:
         rows = [(p, j) for p, j in zip(panels, judgements, strict=True) if p.metric == metric]
         used = [
             (p, j) for p, j in rows
@@ -214,7 +224,10 @@ def _overall(
             scales, unit = [abs(references[p.name].expert - references[p.name].floor) for p, _ in used], "normalised"
         else:
             scales, unit = [spread_of_all(*pair) for pair in pairs], "SD"
-        found = difference(pairs, scales, confidence=request.confidence)  # sides hold negated scores if less is better
+        fewest = [min(j.candidate.seeds, j.baseline.seeds) for _, j in used]
+        look = at_any_look(1.0 - error, max(fewest, default=0))
+        # sides hold negated scores if less is better
+        found = difference(pairs, scales, confidence=look, paired=request.question == "policies")
         lost = {Sign.BETTER: sum(j.candidate.lost for _, j in rows), Sign.WORSE: sum(j.baseline.lost for _, j in rows)}
         reason = ""
         if lost.get(found.sign):

@@ -9,20 +9,17 @@ they are large, and where eight of ten futures stay open, no number is named.
 
 from __future__ import annotations
 
-import functools
-
 import numpy as np
 from numpy.typing import NDArray
 
 from a2perf.arrays import Values
-from a2perf.metrics.statistics import student_quantile
+from a2perf.metrics.difference import at_any_look
 
 MOST_FURTHER_SEEDS = 200
 """More seeds than that are not worth naming."""
 _FUTURES = 250
 _HALF, _MOST = 0.5, 0.8
 _COUNTS = np.concatenate((np.arange(1, 31), np.round(np.geomspace(32, MOST_FURTHER_SEEDS, 16)).astype(int)))
-_FREEDOMS = np.geomspace(1.0, 1000.0, 60)
 
 
 def seeds_to_settle(
@@ -32,7 +29,8 @@ def seeds_to_settle(
 
     Args:
         candidate: scores so far, shape ``(n,)``, at least three.
-        distance: from the tolerance to the difference of the means, positive when better.
+        distance: from the tolerance (0 for better or worse) to the difference of the means, positive when better.
+        confidence: over all looks (``difference.at_any_look``).
         needed: seeds of the candidate without which it does not pass.
 
     Returns:
@@ -41,6 +39,8 @@ def seeds_to_settle(
     """
     if not np.ptp(candidate) and not np.ptp(baseline):
         return None
+    from scipy.special import stdtrit
+
     # A fixed seed: the same scores must give the same report.
     generator = np.random.default_rng(0)
     sides = candidate, baseline
@@ -57,7 +57,8 @@ def seeds_to_settle(
     weights = [part**2 / (size - 1) for part, size in zip(parts, sizes, strict=True)]
     # The squares of tiny variances can underflow to 0.
     freedom = total**2 / np.maximum(weights[0] + weights[1], 1e-300)
-    half = np.interp(1.0 / freedom, 1.0 / _FREEDOMS[::-1], _table(confidence)[::-1]) * np.sqrt(total)
+    levels = np.array([at_any_look(confidence, int(least)) for least in np.minimum(*sizes)])
+    half = stdtrit(freedom, 0.5 + levels / 2.0) * np.sqrt(total)
     away = distance + (means[0] - candidate.mean()) - (means[1] - baseline.mean())
     settled = (away + half < 0) | ((away - half > 0) & (sizes[0] >= needed))
     shares = settled.mean(axis=0)
@@ -110,8 +111,3 @@ def _moments(scores: Values, further: Values) -> tuple[Values, Values]:
     shifts = sums / sizes
     # Rounding can leave a small negative number.
     return scores.mean() + shifts, np.maximum(squares - sizes * shifts**2, 0.0) / (sizes - 1)
-
-
-@functools.lru_cache(maxsize=32)
-def _table(confidence: float) -> Values:
-    return np.array([student_quantile(0.5 + confidence / 2.0, freedom) for freedom in _FREEDOMS])

@@ -67,6 +67,7 @@ class VerdictRecord(Record, kw_only=True):
         p_regression: chance of so low a difference if the true one were just at the tolerance.
         further_seeds: how many more on each side would settle it in eight of ten simulations.
         further_seeds_low: the same in half of the simulations.
+        separating_seeds: how many more on each side would separate the sides in eight of ten simulations.
         probability_of_improvement: that a run of the candidate beats one of the baseline; ties count half.
     """
 
@@ -85,6 +86,7 @@ class VerdictRecord(Record, kw_only=True):
     probability_of_improvement: Estimate | None
     reason: str
     further_seeds_low: int | None = None
+    separating_seeds: int | None = None
 
 
 class CandidateRecord(Record, kw_only=True):
@@ -103,6 +105,8 @@ class CompareRecord(Record, kw_only=True):
     Attributes:
         made_at: ISO 8601 in UTC.
         last: number of last logged values that a score is the mean of.
+        question: ``"algorithm"`` (units: training seeds) or ``"policies"`` (units: shared episodes, in pairs).
+        looks: number of looks at growing data over which the decisions keep their confidence: ``"any"``.
         aggregates: by group: IQM, Mean, Median and Optimality Gap of normalised scores.
     """
 
@@ -121,6 +125,8 @@ class CompareRecord(Record, kw_only=True):
     panels: list[ComparedPanel]
     aggregates: dict[str, dict[str, Estimate]]
     notices: list[str] = msgspec.field(default_factory=list)
+    question: str = "algorithm"
+    looks: str = "any"
 
 
 def compare_record(comparison: ComparedGroups) -> CompareRecord:
@@ -153,6 +159,7 @@ def compare_record(comparison: ComparedGroups) -> CompareRecord:
         ],
         aggregates=dict(zip(names, comparison.aggregates, strict=False)),
         notices=list(comparison.notices),
+        question=request.question,
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -99,6 +100,8 @@ def panels_of(
             cells = []
             for group, found in zip(request.groups, by_task, strict=True):
                 cell, unfinished, done = _cell(found.get(task, ()), metric, mode, task, request.last)
+                if request.question == "policies":
+                    cell = replace(cell, episodes=_shared_episodes(found.get(task, ()), metric, mode, task))
                 cells.append(cell)
                 if place == 0:
                     notices += notices_of(group, task, done, unfinished, cell)
@@ -183,6 +186,29 @@ def _cell(
     scores = {run_id: score for run_id, score in found.items() if score is not None}
     finished = [one.record for one in done]
     return cell_of(finished, unfinished, scores), unfinished, finished
+
+
+def _shared_episodes(runs: Sequence[Run], metric: Metric, mode: str, task: str) -> dict[int, float]:
+    """Returns the mean score over finished runs by the seed of an episode, of the episodes that all of them played.
+
+    Raises:
+        ConfigError: the metric is not one of episodes, or the mode has none.
+    """
+    if mode == "train" or metric.name not in (EPISODE_RETURN, "success_rate"):
+        raise ConfigError(
+            f"question 'policies' compares episodes, not {metric.name} of the mode {mode}",
+            hint="use the metric returns or success_rate of evaluations, or the question algorithm",
+        )
+    played = [
+        {
+            one.seed: one.episode_return if metric.name == EPISODE_RETURN else float(one.success or False)
+            for one in run.episodes.get(run.identity.task or task, ())
+        }
+        for run in runs
+        if run.state in _DONE
+    ]
+    shared = sorted(set.intersection(*map(set, played))) if played else []
+    return {seed: float(np.mean([of_run[seed] for of_run in played])) for seed in shared}
 
 
 def _raise_missing(group: Group, metric: Metric, mode: str, runs: Sequence[Run]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from a2perf.errors import UserError, did_you_mean
 from a2perf.rlops.compare.verdict import CONFIDENCE, Tolerance
@@ -17,6 +18,8 @@ from a2perf.runs.run import Run
 ACCEPTED = "latest"
 """The tag of the accepted version, by convention."""
 LAST = 100
+Question = Literal["algorithm", "policies"]
+"""Whether scores of training seeds are compared, or of episodes that fixed policies of both sides played, in pairs."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,19 @@ class Request:
     only_shared: bool = False
     score: str = ""
     gate: bool = False
+    question: Question = "algorithm"
+
+    @property
+    def unit(self) -> str:
+        """What is counted on each side."""
+        return "episodes" if self.question == "policies" else "seeds"
+
+    @property
+    def question_text(self) -> str:
+        """The question that a comparison answers."""
+        if self.question == "policies":
+            return "these policies (units: shared episodes, in pairs)"
+        return "this algorithm (units: training seeds)"
 
     def score_text(self) -> str:
         """Returns how the score of a run is computed."""

@@ -50,6 +50,8 @@ class GroupRuns:
         scores: mean of the last values of each, shape ``(runs,)``; NaN if a run diverged.
         failed: number of matching runs that did not finish or do not have the metric.
         provenance: of each score, ``"measured"``, ``"estimated"`` or ``"recorded"``; empty if all are recorded.
+        episodes: mean score over the runs by the seed of an episode, of the episodes that all runs played; empty if
+            training seeds are compared.
     """
 
     runs: tuple[StoredRun, ...] = ()
@@ -57,6 +59,7 @@ class GroupRuns:
     scores: Values = field(default_factory=lambda: np.empty(0))
     failed: int = 0
     provenance: tuple[str, ...] = ()
+    episodes: Mapping[int, float] = field(default_factory=dict, repr=False)
 
     @property
     def wall_s(self) -> list[float]:

@@ -8,8 +8,9 @@ from collections import Counter
 from a2perf.metrics.difference import Sign
 from a2perf.report.tables import markdown_text, narrowed, to_markdown, to_text
 from a2perf.rlops.compare.comparison import Candidate, ComparedGroups
+from a2perf.rlops.compare.more_seeds import MOST_FURTHER_SEEDS
 from a2perf.rlops.compare.tables import EXPENDABLE, further, score_table, verdict_table
-from a2perf.rlops.compare.verdict import Verdict, pooled_level
+from a2perf.rlops.compare.verdict import Judgement, Verdict, pooled_level
 
 _SIGNS = {Verdict.PASS: "✅", Verdict.REGRESSION: "❌", Verdict.INCONCLUSIVE: "❔"}
 _MOST_NOTICES = 8
@@ -39,7 +40,11 @@ def summary(comparison: ComparedGroups) -> str:
             where = "every environment" if candidate.verdict is Verdict.PASS else worst or "all environments together"
             text += f", gate {candidate.verdict.value} on {where}"
         parts.append(text)
-    return f"{'; '.join(parts)}. Baseline: {comparison.names[comparison.request.baseline or 0]}; {size}."
+    baseline = comparison.names[comparison.request.baseline or 0]
+    return (
+        f"{'; '.join(parts)}. Baseline: {baseline}; {size}. "
+        f"Question: {comparison.request.question_text}. The results hold at any number of looks at growing data."
+    )
 
 
 def sign_text(candidate: Candidate) -> str:
@@ -51,7 +56,7 @@ def sign_text(candidate: Candidate) -> str:
         text = f"{metric}: {overall.found.sign.value}" if several else overall.found.sign.value
         if counted.total() > 1:
             parts = [f"{count} {sign.value}" for sign in Sign if (count := counted[sign])]
-            text += f" overall ({', '.join(parts)})"
+            text += f" overall ({', '.join(parts)}; not corrected for {counted.total()} lines)"
         texts.append(text)
     return "; ".join(texts)
 
@@ -59,6 +64,7 @@ def sign_text(candidate: Candidate) -> str:
 def reasons(candidate: Candidate, *, gate: bool = True) -> list[str]:
     """Returns why the sides are not separated although their scores differ, and the reasons of the regression gate."""
     found = [f"{item.env}: {item.sign_reason}" for item in candidate.judgements if item.sign_reason]
+    found += [f"{item.env}: {_separating(item)}" for item in candidate.judgements if _is_open(item)]
     found += [f"overall: {item.reason}" for item in candidate.overall.values() if item.reason]
     if not gate:
         return found
@@ -73,6 +79,18 @@ def reasons(candidate: Candidate, *, gate: bool = True) -> list[str]:
     if candidate.p_together is not None:
         found.append(f"all environments together: p = {candidate.p_together:.2g} if each were at its tolerance")
     return found
+
+
+def _is_open(item: Judgement) -> bool:
+    return item.sign is Sign.NOT_SEPARATED and not item.sign_reason and item.low is not None
+
+
+def _separating(item: Judgement) -> str:
+    unit = "episodes" if item.paired else "seeds on each side"
+    if item.separating is None:
+        return f"not separated; {MOST_FURTHER_SEEDS} more {unit} would probably not separate them"
+    low, high = item.separating
+    return f"not separated; {high if low == high else f'{low}–{high}'} more {unit} would probably separate them"
 
 
 def terminal_text(comparison: ComparedGroups, width: int | None = None) -> str:
@@ -147,21 +165,28 @@ def method(comparison: ComparedGroups) -> list[tuple[str, str]]:
     tolerance += f"; {100 * request.tolerance.unseen:g} % of the seeds may fail undetected"
     wrong = round(50 * (1 - request.confidence), 6)
     metrics = ", ".join(dict.fromkeys(panel.metric for panel in comparison.panels))
+    test = "mean of the differences in pairs" if request.question == "policies" else (
+        "difference of the means (outer of Welch's and the permutation interval)"
+    )  # fmt: skip
+    lines = max((len(one.overall) for one in comparison.candidates), default=0) * len(comparison.candidates)
     found = [
+        ("Question", request.question_text),
         ("Score", request.score or f"{request.score_text()} of {metrics}"),
-        ("Result", f"better or worse if the {100 * request.confidence:g} % interval of the difference of the means "
-                   f"(outer of Welch's and the permutation interval) excludes 0; each is wrong in at most {wrong:g} % "
-                   "of environments without a difference"),
-        ("Overall", "one permutation test over all environments, so no correction for their number; "
-                    f"{_OVERALL_UNITS}"),
+        ("Result", f"better or worse if the {100 * request.confidence:g} % interval of the {test} excludes 0; over "
+                   f"all looks at growing data each is wrong in at most {wrong:g} % of environments without a "
+                   "difference; the lines are not corrected for their number"),
+        ("Overall", "one test over all environments, so no correction for their number; "
+                    f"{f'Bonferroni correction for {lines} overall lines; ' if lines > 1 else ''}{_OVERALL_UNITS}"),
         ("P(better)", "probability that a run of the candidate beats a run of the baseline; ties count half"),
     ]  # fmt: skip
     if request.gate:
+        count = max(1, len(comparison.candidates))
+        level = min((pooled_level(c.judgements, request.confidence, count) for c in comparison.candidates), default=0.0)
         found += [
             ("Tolerance", tolerance),
             ("Gate", f"Holm's correction over {sum(len(c.judgements) for c in comparison.candidates)} comparisons; "
                      "also a regression if the pooled standardised differences have p <= "
-                     f"{pooled_level(request.confidence, max(1, len(comparison.candidates))):.3g}"),
+                     f"{level:.3g}, the level of this look"),
         ]  # fmt: skip
     found += [(f"Group {group.name}", str(group.query)) for group in request.groups]
     sources = sorted({reference.source for reference in comparison.references.values()})

@@ -20,7 +20,7 @@ STATES = {
     "PASS": "finished", "REGRESSION": "failed", "INCONCLUSIVE": "interrupted",
 }  # fmt: skip
 """Colour of each verdict on a page, named after the states of runs."""
-EXPENDABLE = ("limit", "P(better)", "baseline", "candidate", "more seeds", "seeds")
+EXPENDABLE = ("limit", "P(better)", "baseline", "candidate", "more seeds", "more episodes", "seeds", "episodes")
 """Columns of verdicts that a narrow terminal can do without, the least important first."""
 
 
@@ -86,7 +86,7 @@ def verdict_table(comparison: ComparedGroups, candidate: Candidate) -> Table:
     return text_table(
         f"{comparison.names[candidate.place]} against {baseline}",
         ("environment", "result", "difference", f"{confidence} interval", "candidate", "baseline",
-         "P(better)", "seeds", *(("gate", "limit", "more seeds") if gate else ())),
+         "P(better)", comparison.request.unit, *(("gate", "limit", f"more {comparison.request.unit}") if gate else ())),
         marked,
         texts=2,
     )  # fmt: skip

@@ -12,8 +12,9 @@ of candidate minus baseline:
 
 Over several environments a regression is called where it survives Holm's correction (S. Holm, Scandinavian Journal of
 Statistics 6, 1979), or where all environments together show it (Stouffer's sum of standardised differences, 1949).
-Both levels are chosen for a chance of any false alarm of at most ``1 - confidence``. An overall PASS needs every
-environment to pass, which needs no correction (it is an intersection-union test).
+Both levels are chosen for a chance of any false alarm of at most ``1 - confidence`` over all looks at growing data
+(``difference.at_any_look``); seeds of a PASS need no such correction, since a failure once seen stays seen. An overall
+PASS needs every environment to pass, which needs no correction (it is an intersection-union test).
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from a2perf.arrays import Values
-from a2perf.metrics.difference import LEAST_SEEDS, Sign
+from a2perf.metrics.difference import LEAST_SEEDS, Sign, at_any_look
 from a2perf.metrics.difference import difference as difference_of
 from a2perf.metrics.statistics import student_cdf
 from a2perf.rlops.compare import exact
@@ -101,6 +102,9 @@ class Judgement:
             None if it is settled or no number can be given (see ``reason``).
         further_seeds_low: the same in half of them; None as for ``further_seeds``.
         sign_reason: why it is not separated although the interval excludes 0; else empty.
+        separating: if it is not separated, how many more units on each side would separate the sides in half and in
+            eight of ten simulations; None if no number can be given.
+        paired: the scores at one place of both sides belong together.
     """
 
     env: str
@@ -117,6 +121,12 @@ class Judgement:
     reason: str = ""
     sign: Sign = Sign.NOT_SEPARATED
     sign_reason: str = ""
+    separating: tuple[int, int] | None = None
+    paired: bool = False
+
+    def is_alike(self) -> bool:
+        """Returns whether neither side has a spread."""
+        return not self.candidate.variance and not self.baseline.variance
 
     def values(self) -> dict[str, Any]:
         """Returns verdict and numbers under the names that they have in records, tables and test cases."""
@@ -129,6 +139,7 @@ class Judgement:
             "candidate_mean": self.candidate.mean,
             "baseline_mean": self.baseline.mean,
             **{name: getattr(self, name) for name in own},
+            "separating_seeds": None if self.separating is None else self.separating[1],
         }
 
 
@@ -144,6 +155,7 @@ def judge(
     baseline_failed: int = 0,
     identical: bool = False,
     further: bool = True,
+    paired: bool = False,
 ) -> Judgement:
     """Judges one environment by itself.
 
@@ -154,15 +166,23 @@ def judge(
         failed: further runs of the candidate that ended without a score. With lost runs a side is never the better one.
         baseline_failed: the same of the baseline.
         identical: the runs of both sides are equal bit for bit, seed by seed, and differ between seeds.
-        further: simulate how many more seeds would settle an inconclusive one.
+        further: simulate how many more seeds would settle an inconclusive one, or separate the sides.
+        paired: scores at one place of both sides are those of one episode.
     """
     sign = 1.0 if higher_is_better else -1.0
+    if paired:
+        first, second = np.asarray(candidate, np.float64), np.asarray(baseline, np.float64)
+        known = np.isfinite(first) & np.isfinite(second)
+        failed += int(np.count_nonzero(~np.isfinite(first)))
+        baseline_failed += int(np.count_nonzero(~np.isfinite(second)))
+        candidate, baseline = first[known], second[known]
     ours, theirs = _side(candidate, sign, failed), _side(baseline, sign, baseline_failed)
     bound = tolerance.of(theirs.mean) if theirs.mean is not None else tolerance.absolute
-    plain = Judgement(env, Verdict.INCONCLUSIVE, None, None, None, bound, ours, theirs)
-    if ours.mean is not None and theirs.mean is not None:
-        plain = _with_interval(plain, confidence)
+    plain = Judgement(env, Verdict.INCONCLUSIVE, None, None, None, bound, ours, theirs, paired=paired)
     fewest = min(ours.seeds, theirs.seeds)
+    look = at_any_look(confidence, fewest)
+    if ours.mean is not None and theirs.mean is not None:
+        plain = _with_interval(plain, look)
     if fewest < LEAST_SEEDS:
         reason = f"not enough data (n={fewest}, needs {LEAST_SEEDS})"
         return replace(plain, reason=reason, sign_reason=reason)
@@ -172,15 +192,30 @@ def judge(
             plain, verdict=Verdict.PASS, low=0.0, high=0.0, p_regression=1.0, reason=reason,
             sign=Sign.NOT_SEPARATED, sign_reason=reason,
         )  # fmt: skip
-    return _decided(plain, tolerance.unseen, confidence, further)
+    if further and plain.sign is Sign.NOT_SEPARATED and plain.difference is not None and not plain.sign_reason:
+        found = seeds_to_settle(*_units(plain), plain.difference, confidence=confidence, needed=0)
+        plain = replace(plain, separating=found)
+    needed = exact.seeds_that_show(tolerance.unseen, (1.0 - confidence) / 2.0)
+    return _decided(plain, tolerance.unseen, look, needed, confidence if further else None)
+
+
+def _units(item: Judgement) -> tuple[Values, Values]:
+    """Returns the scores of both sides, of pairs their differences and zeros."""
+    ours, theirs = item.candidate.scores, item.baseline.scores
+    return (ours - theirs, np.zeros_like(ours)) if item.paired else (ours, theirs)
 
 
 def _with_interval(item: Judgement, confidence: float) -> Judgement:
     """Adds the difference with its interval and sign, and the chance of so low a difference."""
     ours, theirs = item.candidate, item.baseline
-    found = difference_of([(ours.scores, theirs.scores)], confidence=confidence)
+    found = difference_of([(ours.scores, theirs.scores)], confidence=confidence, paired=item.paired)
     item = replace(item, difference=found.value, low=found.low, high=found.high, sign=found.sign)
-    error, freedom = _welch(ours, theirs)
+    if item.paired:
+        between = _side(ours.scores - theirs.scores, 1.0)
+        error = None if between.variance is None else math.sqrt(between.variance / between.seeds)
+        freedom = float(between.seeds - 1)
+    else:
+        error, freedom = _welch(ours, theirs)
     if error is None or found.value is None:
         return item
     for side, name, better in ((ours, "candidate", Sign.BETTER), (theirs, "baseline", Sign.WORSE)):
@@ -203,7 +238,7 @@ def _counted(item: Judgement) -> tuple[float, float] | None:
     ours, theirs = item.candidate.scores, item.baseline.scores
     values = exact.two_values(ours, theirs)
     too_many = (ours.size + 1) * (theirs.size + 1) > exact.MOST_TABLES
-    if values is None or too_many or not (item.candidate.variance or item.baseline.variance):
+    if item.paired or values is None or too_many or not (item.candidate.variance or item.baseline.variance):
         return None
     # The difference of the two values is one success, so this is a difference of success rates.
     margin = item.tolerance / (values[1] - values[0])
@@ -212,10 +247,15 @@ def _counted(item: Judgement) -> tuple[float, float] | None:
     return float(low[at]), float(high[at])
 
 
-def _decided(item: Judgement, unseen: float, confidence: float, further: bool) -> Judgement:
-    """Returns the judgement of enough seeds with its verdict and reason."""
-    level = (1.0 - confidence) / 2.0
-    ours, needed = item.candidate, exact.seeds_that_show(unseen, level)
+def _decided(item: Judgement, unseen: float, look: float, needed: int, confidence: float | None) -> Judgement:
+    """Returns the judgement of enough seeds with its verdict and reason.
+
+    Args:
+        look: confidence of this look.
+        needed: seeds that show that ``unseen`` of them fail.
+        confidence: over all looks, for further seeds; None to leave them out.
+    """
+    level, ours = (1.0 - look) / 2.0, item.candidate
     assert item.difference is not None
     assert item.low is not None
     assert item.high is not None
@@ -226,12 +266,12 @@ def _decided(item: Judgement, unseen: float, confidence: float, further: bool) -
         reason = "the whole interval lies below the tolerance"
         if counted is not None:
             reason = "scores of two values: chance does not explain the loss (exact test)"
-        elif item.low == item.high:
+        elif item.is_alike():
             reason = "runs of each side are all alike, and chance does not explain the loss"
         return replace(item, verdict=Verdict.REGRESSION, reason=reason)
     if ours.lost:
         return replace(item, reason=f"{ours.lost} of {ours.lost + ours.seeds} runs of the candidate failed or diverged")
-    alike = not ours.variance and not item.baseline.variance
+    alike = item.is_alike()
     held = counted[1] <= level if counted is not None else item.low > -item.tolerance or (alike and not lower)
     if held and ours.seeds >= needed:
         return replace(item, verdict=Verdict.PASS, reason="the whole interval lies above the tolerance")
@@ -244,16 +284,15 @@ def _decided(item: Judgement, unseen: float, confidence: float, further: bool) -
         reason = "scores of two values: chance may explain the difference (exact test)"
     else:
         reason = "the tolerance lies inside the interval"
-    return _with_further(item, reason, confidence, needed) if further else replace(item, reason=reason)
+    return replace(item, reason=reason) if confidence is None else _with_further(item, reason, confidence, needed)
 
 
 def _with_further(item: Judgement, reason: str, confidence: float, needed: int) -> Judgement:
     """Adds how many more seeds would settle it, or that no number can be named."""
     assert item.difference is not None
     distance = item.difference + item.tolerance
-    scores = item.candidate.scores, item.baseline.scores
-    found = seeds_to_settle(*scores, distance, confidence=confidence, needed=needed)
-    if not item.candidate.variance and not item.baseline.variance:
+    found = seeds_to_settle(*_units(item), distance, confidence=confidence, needed=needed)
+    if item.is_alike():
         # Equal scores so far do not imply that the next one is equal, too.
         return replace(item, reason=f"{reason}, {needed - item.candidate.seeds} more if all are alike")
     if found is None:
@@ -273,7 +312,8 @@ def corrected(
         further: as for ``judge``.
     """
     # A single environment has no test of all together, so it takes the whole tail.
-    level = (1.0 - confidence) * (_EACH if len(judgements) > 1 else 0.5)
+    share = _EACH if len(judgements) > 1 else 0.5
+    level = (1.0 - _look_of(judgements, confidence)) * share
     ordered = sorted(
         (index for index, item in enumerate(judgements) if item.p_regression is not None),
         key=lambda index: judgements[index].p_regression or 0.0,
@@ -289,13 +329,20 @@ def corrected(
         if item.verdict is Verdict.REGRESSION and index not in kept:
             reason = f"below the tolerance, but not after correction for {len(ordered)} comparisons"
             item = replace(item, verdict=Verdict.INCONCLUSIVE)
-            if item.low == item.high or not further:
+            if item.is_alike() or not further:
                 item = replace(item, reason=reason)
             else:
                 # A two-sided interval of this confidence has the corrected level in one tail.
-                item = _with_further(item, reason, 1.0 - 2.0 * level / len(ordered), MOST_FURTHER_SEEDS)
+                corrected_to = 1.0 - 2.0 * share * (1.0 - confidence) / len(ordered)
+                item = _with_further(item, reason, corrected_to, MOST_FURTHER_SEEDS)
         result.append(item)
     return result
+
+
+def _look_of(judgements: Sequence[Judgement], confidence: float) -> float:
+    """Returns the confidence of one look at several environments: that of the one with the most seeds."""
+    fewest = [min(item.candidate.seeds, item.baseline.seeds) for item in judgements]
+    return at_any_look(confidence, max(fewest, default=0))
 
 
 def pooled_chance(judgements: Sequence[Judgement]) -> float | None:
@@ -316,15 +363,15 @@ def pooled_chance(judgements: Sequence[Judgement]) -> float | None:
         return None
     normal, total = NormalDist(), 0.0
     for item in usable:
-        chance = 0.5 if item.low == item.high and item.p_regression == 1.0 else item.p_regression or 0.0
+        chance = 0.5 if item.is_alike() and item.p_regression == 1.0 else item.p_regression or 0.0
         # The quantile of 0 does not exist, and rounding can give a chance of 0.
         total += normal.inv_cdf(min(max(chance, 1e-15), _MOST_GAIN))
     return normal.cdf(total / math.sqrt(len(usable)))
 
 
-def pooled_level(confidence: float = CONFIDENCE, candidates: int = 1) -> float:
-    """Returns the level of the test over all environments together: the share of false alarms at the tolerance."""
-    return (1.0 - confidence) * _TOGETHER / candidates
+def pooled_level(judgements: Sequence[Judgement], confidence: float = CONFIDENCE, candidates: int = 1) -> float:
+    """Returns the level of the test over all environments together, of one look at the judgements of a candidate."""
+    return (1.0 - _look_of(judgements, confidence)) * _TOGETHER / candidates
 
 
 def overall(judgements: Sequence[Judgement], *, confidence: float = CONFIDENCE, candidates: int = 1) -> Verdict:
@@ -339,7 +386,9 @@ def overall(judgements: Sequence[Judgement], *, confidence: float = CONFIDENCE, 
     """
     verdicts = {item.verdict for item in judgements}
     together = pooled_chance(judgements)
-    if Verdict.REGRESSION in verdicts or (together is not None and together <= pooled_level(confidence, candidates)):
+    if Verdict.REGRESSION in verdicts or (
+        together is not None and together <= pooled_level(judgements, confidence, candidates)
+    ):
         return Verdict.REGRESSION
     return Verdict.PASS if verdicts == {Verdict.PASS} else Verdict.INCONCLUSIVE
 

@@ -67,11 +67,14 @@ def test_lost_runs_never_pass_but_a_regression_stays_one() -> None:
 def test_constant_scores_that_fall_apart_are_a_verdict() -> None:
     # three and three fall apart by chance once in 64 times at most, four and four once in 256
     split = judge("A", [200] * 3, [500] * 3, Tolerance())
-    assert (split.verdict, split.p_regression, split.further_seeds) == (Verdict.REGRESSION, 1 / 64, None)
-    assert judge("A", [200] * 4, [500] * 4, Tolerance()).p_regression == 1 / 256
+    assert (split.verdict, split.p_regression, split.further_seeds) == (Verdict.INCONCLUSIVE, 1 / 64, None)
+    # five and five do once in 1024 times, less than the share of one look
+    assert judge("A", [200] * 5, [500] * 5, Tolerance()).sign == "worse"
+    more = judge("A", [200] * 6, [500] * 6, Tolerance())
+    assert (more.verdict, more.p_regression) == (Verdict.REGRESSION, 1 / 4096)
     assert judge("A", [480] * 3, [500] * 3, Tolerance()).verdict is Verdict.INCONCLUSIVE
     assert judge("A", [200] * 2, [500] * 2, Tolerance()).verdict is Verdict.INCONCLUSIVE
-    better = judge("A", [200] * 3, [500] * 3, Tolerance(unseen=1.0), higher_is_better=False)
+    better = judge("A", [200] * 6, [500] * 6, Tolerance(unseen=1.0), higher_is_better=False)
     assert better.verdict is Verdict.PASS
 
 
@@ -91,7 +94,7 @@ def test_seeds_of_a_pass_show_one_failure(share: float, seeds: int) -> None:
     assert share == 1.0 or (1 - share) ** (seeds - 1) > 0.025
 
 
-@pytest.mark.parametrize(("seeds", "power"), [(3, 0.25), (5, 0.36), (10, 0.74), (20, 0.97)])
+@pytest.mark.parametrize(("seeds", "power"), [(5, 0.0), (10, 0.40), (20, 0.84)])
 def test_successes_and_failures_are_counted(seeds: int, power: float) -> None:
     """Every outcome of every success rate: false alarms without a loss and at the tolerance, and power (0.9 to 0.3)."""
 
@@ -152,26 +155,26 @@ def test_small_losses_on_every_environment_are_a_regression_together() -> None:
     together = pooled_chance(weak)
     assert together == pytest.approx(float(stats.combine_pvalues(chances, method="stouffer").pvalue), rel=1e-6)
     assert together is not None
-    assert together <= pooled_level() == pytest.approx(0.04)
+    assert together <= pooled_level(weak) == pytest.approx(0.12 * 0.04)
     assert overall(weak) is Verdict.REGRESSION
-    assert overall(weak, candidates=1000) is Verdict.INCONCLUSIVE
+    assert overall(weak, candidates=100_000) is Verdict.INCONCLUSIVE
     assert pooled_chance(weak[:1]) is None
     assert pooled_chance([judge("A", [1, 2], [3, 4], NONE)] * 3) is None
 
 
 def test_gain_or_ceiling_on_one_environment_hides_no_loss_on_others() -> None:
     baseline = np.array([90.0, 95, 100, 105, 110])
-    weak = [judge(f"E{at}", baseline - 14, baseline, Tolerance()) for at in range(5)]
+    weak = [judge(f"E{at}", baseline - 18, baseline, Tolerance()) for at in range(5)]
     gain = judge("gain", baseline + 1000, baseline, Tolerance())
     ceiling = judge("ceiling", [500] * 5, [500] * 5, Tolerance())
     assert overall(corrected([*weak, gain])) is Verdict.REGRESSION
     assert overall(corrected([*weak, ceiling, ceiling])) is Verdict.REGRESSION
-    lost = [judge("E", [200] * 3, [500] * 3, Tolerance())] * 3
+    lost = [judge("E", [200] * 5, [500] * 5, Tolerance())] * 3
     assert overall(corrected([*lost, ceiling, ceiling])) is Verdict.REGRESSION
 
 
 def test_loss_of_all_environments_is_found_at_least_as_often_as_by_each() -> None:
-    """1.2 standard deviations on five environments; ``perf/verdicts.py`` has 72 % and 96 % over many."""
+    """1.2 standard deviations on five environments."""
     rng = np.random.default_rng(4)
 
     def share(seeds: int, loss: float, experiments: int) -> float:
@@ -184,8 +187,8 @@ def test_loss_of_all_environments_is_found_at_least_as_often_as_by_each() -> Non
             called += overall(corrected(judged, further=False)) is Verdict.REGRESSION
         return called / experiments
 
-    assert share(5, 12.0, 80) >= 0.55
-    assert share(10, 12.0, 80) >= 0.9
+    assert share(5, 12.0, 80) >= 0.2
+    assert share(10, 12.0, 80) >= 0.7
     assert share(5, 0.0, 80) <= 0.05
 
 
@@ -208,7 +211,7 @@ def test_seeds_that_are_said_to_settle_it_mostly_do(name: str) -> None:
             more = draw(rng, found.further_seeds, True), draw(rng, found.further_seeds, False)
             later = judge("A", [*candidate, *more[0]], [*baseline, *more[1]], Tolerance(), further=False)
             named, settled = named + 1, settled + (later.verdict is not Verdict.INCONCLUSIVE)
-    assert settled / named >= 0.75  # 91 to 100 % over many
+    assert settled / named >= (0.4 if name == "lognormal" else 0.7)  # long tails hold more surprises
 
 
 def test_few_successes_that_chance_explains_name_no_number() -> None:
@@ -254,4 +257,4 @@ def test_gate_is_honest_over_synthetic_experiments() -> None:
             regression = overall(corrected(judged, further=False)) is Verdict.REGRESSION
             called, found = called + (regression and not any(losses)), found + (regression and any(losses))
     assert called / 150 <= 0.05
-    assert found / 150 >= 0.7  # 80.6 % over 1,000
+    assert found / 150 >= 0.2

@@ -74,7 +74,7 @@ def test_github_gets_annotations_and_the_summary(
     _, out, _ = run(f"{COMPARE} --store {written_store} --fail-on regression")
     lines = [text for text in out.splitlines() if text.startswith("::")]
     assert [text.partition(" title=")[0] for text in lines] == ["::error", "::warning", "::warning"]
-    assert lines[0].startswith(f"::error title=REGRESSION%3A HalfCheetah-v2 ({NEW} against {OLD})::−3959 [−4054, ")
+    assert lines[0].startswith(f"::error title=REGRESSION%3A HalfCheetah-v2 ({NEW} against {OLD})::−3959 [−4157, ")
     summary = (tmp_path / "summary.md").read_text()
     assert summary.startswith("earlier\n### ❌ REGRESSION")
     assert summary.count("REGRESSION") == 3  # the heading, the environment, overall
