@@ -359,6 +359,7 @@ class SandboxRecord(Record, kw_only=True):
         asked: the requested level, or ``"strongest"``.
         network: whether the network was allowed.
         limits: the bounds on its process tree, by name.
+        derived: by name, how a bound was derived from the host; another host gives another bound.
         guarantees: what was enforced, one phrase each.
         missing: what was not prevented, one phrase each; first the properties that were requested.
     """
@@ -367,6 +368,7 @@ class SandboxRecord(Record, kw_only=True):
     asked: str | None = None
     network: bool = False
     limits: dict[str, float] = msgspec.field(default_factory=dict)
+    derived: dict[str, str] = msgspec.field(default_factory=dict)
     guarantees: list[str] = msgspec.field(default_factory=list)
     missing: list[str] = msgspec.field(default_factory=list)
 

@@ -24,7 +24,8 @@ from a2perf.launch import die_with_parent, fork_server
 from a2perf.launch.interface import Cause, ExitStatus, appended, handled_signals, run_environment
 from a2perf.launch.run_spec import RunCommand
 from a2perf.runs.bundles.process_identity import ProcessIdentity
-from a2perf.submission.evaluator.process.failure_diagnosis import oom_kills, signal_name
+from a2perf.sandbox.limits import oom_kills
+from a2perf.submission.evaluator.process.failure_diagnosis import signal_name
 from a2perf.system import ENDS_WITH_INPUT, KILL, LINUX, POSIX, usable_processors, wait_for_end
 
 _Started = tuple[int, int, Callable[[], int]]

@@ -18,8 +18,8 @@ from a2perf.errors import UserError
 from a2perf.launch import die_with_parent
 from a2perf.launch.interface import Cause, ExitStatus, appended, run_environment
 from a2perf.launch.run_spec import RunCommand
+from a2perf.sandbox.limits import oom_kills
 from a2perf.storage import read_json, write_json
-from a2perf.submission.evaluator.process.failure_diagnosis import oom_kills
 
 INTERRUPTED = 130
 """Status of an evaluator that received SIGTERM; on a cluster only the cluster or the launcher sends it."""

@@ -33,7 +33,7 @@ def guard_document(spec: SandboxSpec) -> dict[str, object]:
         "wall_s", "cpu_s", "memory_bytes", "processes", "file_size_bytes", "artifact_bytes", "artifact_entries",
     )  # fmt: skip
     values = {name: getattr(spec.limits, name) for name in names}
-    if not spec.limits.memory_of_tree_only:
+    if spec.limits.memory_shares is None:
         values["private_bytes"] = spec.limits.memory_bytes
     if spec.limits.artifact_bytes is not None:
         if spec.limits.file_size_bytes is None:
@@ -305,7 +305,8 @@ class GuardedProcess:
         if self._done is None:
             return Ending(exit_code, number, limit, value, self._killed, wall_s=self._wall_s)
         dropped = {"stdout": int(self._done[0]), "stderr": int(self._done[1])}
-        peak, oom_kills, refused_forks = map(int, self._done[4:7])
+        peak, killed, refused_forks = map(int, self._done[4:7])
+        oom_kills = None if killed < 0 else killed  # below 0: no group counts them
         return Ending(
             exit_code, number, limit, value, self._killed, wall_s=self._wall_s,
             cpu_s=max(float(self._done[2]), self._clock.seconds() if self._clock else 0.0),

@@ -39,8 +39,9 @@ class Limits:
         wall_s: wall time of the whole tree, in seconds.
         cpu_s: CPU time of one process, in seconds.
         cpus: how many processors' worth of time the tree gets; needs a control group.
-        memory_bytes: memory of the tree, and private memory of each process unless ``memory_of_tree_only``.
-        memory_of_tree_only: whether processes may reserve more private memory than they use, as numeric libraries do.
+        memory_bytes: memory of the tree, and private memory of each process unless it is derived from the host.
+        memory_shares: set if ``memory_bytes`` is derived from the host: the number of trees among which its memory is
+            divided. Processes may then reserve more private memory than they use, as numeric libraries do.
         file_size_bytes: size of one file that the tree writes; by default ``artifact_bytes``.
         artifact_bytes: total size of the files in the writable folders. Each file counts with its length or its disk
             space, whichever is larger.
@@ -54,7 +55,7 @@ class Limits:
     cpu_s: float | None = None
     cpus: float | None = None
     memory_bytes: int | None = None
-    memory_of_tree_only: bool = False
+    memory_shares: int | None = None
     processes: int | None = None
     file_size_bytes: int | None = None
     artifact_bytes: int | None = None
@@ -109,7 +110,8 @@ class Ending:
         cpu_s: CPU time of all processes of the tree, dead ones included, in seconds.
         max_rss_bytes: largest resident set of one process of the tree.
         peak_memory_bytes: peak memory of the tree, file cache included, from its control group.
-        oom_kills: processes of the tree that the kernel killed at the memory limit of its control group.
+        oom_kills: processes of the tree that the kernel killed because memory ran out, at the limit of the tree or on
+            the host; ``None`` without a control group that counts them.
         refused_forks: how often the control group refused the tree another process or thread.
         dropped_bytes: bytes of output beyond the cap, by stream name.
         collected: three counts over the writable folders after the end: entries removed (neither file, folder nor
@@ -125,7 +127,7 @@ class Ending:
     cpu_s: float = 0.0
     max_rss_bytes: int = 0
     peak_memory_bytes: int | None = None
-    oom_kills: int = 0
+    oom_kills: int | None = None
     refused_forks: int = 0
     dropped_bytes: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     collected: tuple[int, ...] = (0, 0, 0)

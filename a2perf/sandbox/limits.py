@@ -101,6 +101,24 @@ def _host_bytes() -> int:
     return min(found)
 
 
+def oom_kills() -> int:
+    """Returns how many processes of this process's own control group were killed because memory ran out.
+
+    Where the group does not count them, those of the whole host since its boot.
+    """
+    if not LINUX:
+        return 0
+    own = _own_groups(Path("/proc/self/mountinfo").read_text(), Path("/proc/self/cgroup").read_text())
+    # Not memory.events of version 2: it includes the groups below, and so every participant at its limit.
+    files = [own[1].get("memory", Path()) / "memory.oom_control", own[2].get("memory", Path()) / "memory.events.local"]
+    for path in (*files, Path("/proc/vmstat")):
+        with contextlib.suppress(OSError):
+            for line in path.read_text().splitlines():
+                if line.startswith("oom_kill "):
+                    return int(line.split()[1])
+    return 0
+
+
 def find_place(mountinfo: str, membership: str) -> GroupParent:
     """Finds writable control groups from the text of ``/proc/self/mountinfo`` and ``/proc/self/cgroup``.
 

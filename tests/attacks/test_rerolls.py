@@ -7,6 +7,9 @@ import json
 import os
 import shutil
 import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +18,7 @@ import pytest
 from a2perf.launch.conductor import QUEUE_FILE
 from a2perf.launch.queue import Queue
 from a2perf.runs.bundles.bundle import validate
-from a2perf.sandbox import strongest_level
+from a2perf.sandbox import Limits, SandboxSpec, get_sandbox, limits, strongest_level
 from tests.made_submissions import TROT, command, done, gin, policy, write_submission
 
 INFERENCE = policy(
@@ -113,6 +116,27 @@ class Experiment:
         return list(self.root.glob("entry/*/seed_*/attic/*"))
 
 
+@pytest.fixture
+def memory_killer():
+    """Lets the kernel kill processes of another control group, again and again, because it is at its own limit."""
+    if "memory_bytes" not in limits.place().enforces:
+        pytest.skip("no control group with a memory limit can be made here")
+    over, sandbox = threading.Event(), get_sandbox("process")
+    spec = SandboxSpec((sys.executable, "-I", "-c", "b'x' * 2**28"), cwd=Path("/"), env={},
+                       limits=Limits(memory_bytes=24 * 2**20, memory_shares=1))  # fmt: skip
+    kills = []
+
+    def kill() -> None:
+        while not over.is_set():
+            kills.append(sandbox.start(spec).wait(60).oom_kills)
+
+    with ThreadPoolExecutor(1) as pool:
+        done = pool.submit(kill)
+        yield kills
+        over.set()
+        done.result()
+
+
 def experiment(folder: Path, mode: str, code: str, level: str, before: tuple[str, ...] = ()) -> Experiment:
     sources = {"inference": INFERENCE + code} if mode == "inference" else {"train": code}
     entry = write_submission(folder / "entry", **sources)
@@ -137,6 +161,18 @@ def test_a_participant_that_ends_its_run_has_ended_it(what: str, code: str, kind
     assert made.jobs() == (1, 0), "the same command starts it again"
     assert made.attic() == []
     noted(what, kind, [level])
+
+
+def test_a_kill_is_not_one_for_memory_because_another_group_is_at_its_limit(
+    tmp_path: Path, memory_killer, noted
+) -> None:  # fmt: skip
+    made = experiment(tmp_path, "inference", KILL_ITSELF, strongest_level())
+    before = len(memory_killer)
+    ended = made.run()
+    assert sum(memory_killer[before:]) > 1, "the other group has to meet its limit during the run"
+    assert ended.returncode == 1, ended.stderr
+    assert [found["failure"]["kind"] for found in made.manifests()] == ["signal"] * 2
+    noted("blame: end by SIGKILL beside a process at its memory limit", "signal", [strongest_level()])
 
 
 @pytest.mark.parametrize("sent", ["KILL", *(pytest.param(name, marks=pytest.mark.slow) for name in ("TERM", "SEGV"))])

@@ -29,7 +29,7 @@ import psutil
 
 from a2perf.runs.bundles.attempts import OUT_OF_REACH
 from a2perf.sandbox import available_levels, strongest_level
-from a2perf.submission.evaluator.process.failure_diagnosis import oom_kills
+from a2perf.sandbox.limits import oom_kills
 from a2perf.submission.evaluator.seed_secret import VARIABLE
 from tests.launch import kill_checks
 from tests.launch.kill_checks import CHILD, EVALUATOR, LAUNCHER, PARTICIPANT, VICTIMS, Findings, Ledger, members

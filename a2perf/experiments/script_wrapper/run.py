@@ -120,7 +120,6 @@ def _run(wanted: ScriptOrder, sandbox: Sandbox, bundle: Bundle) -> str:
     (bundle.logs / "stdout.log").unlink(missing_ok=True)  # of an interrupted attempt
     log = LogTail(bundle.logs / "stdout.log")
     written = WrittenFiles(Path.cwd(), wanted.env, wanted.seed)
-    kills = failure_diagnosis.oom_kills()
     with tracker(bundle.metrics, mode=COMMAND_MODE) as sampler:
         confined = sandbox.start(spec)
         try:
@@ -133,7 +132,7 @@ def _run(wanted: ScriptOrder, sandbox: Sandbox, bundle: Bundle) -> str:
     # The script's own logs are not copied: with their hashes, readers recognise them as logs of this run.
     own = {os.path.relpath(path, written.folder): sha256_of(path) for path in written.found() if path.is_file()}
     write_json(bundle.path / WRITTEN_ELSEWHERE, own)
-    return _judge(ending, bundle, limits, oom_killed=failure_diagnosis.oom_kills() > kills)
+    return _judge(ending, bundle, limits)
 
 
 def _wait(confined: Confined, written: WrittenFiles, log: LogTail) -> Ending:
@@ -146,7 +145,7 @@ def _wait(confined: Confined, written: WrittenFiles, log: LogTail) -> Ending:
             return ending
 
 
-def _judge(ending: Ending, bundle: Bundle, limits: Limits, *, oom_killed: bool) -> str:
+def _judge(ending: Ending, bundle: Bundle, limits: Limits) -> str:
     """Returns the exit reason of a success, from the child's report and its exit status.
 
     Raises:
@@ -183,9 +182,8 @@ def _judge(ending: Ending, bundle: Bundle, limits: Limits, *, oom_killed: bool) 
             )
         )
     if report.phase != "done" or ending.exit_code != 0:
-        failure = failure_diagnosis.ended(
-            ending, report.phase, limits, failure_diagnosis.tail(bundle.logs / "stderr.log"), oom_killed=oom_killed
-        )
+        tail = failure_diagnosis.tail(bundle.logs / "stderr.log")
+        failure = failure_diagnosis.ended(ending, report.phase, limits, tail)
         failure.log = log
         raise ParticipantFailure(failure)
     return "returned"

@@ -124,7 +124,7 @@ def killed_from_outside(number: int, level: str | None, *, oom_killed: bool) -> 
 
     Args:
         number: number of the signal; SIGTERM for an evaluator that ended in an orderly way after it.
-        oom_killed: whether the kernel's out-of-memory killer killed a process of this host during the run.
+        oom_killed: whether the kernel killed a process of the evaluator's control group for memory during the run.
     """
     return number in (KILL, signal.SIGTERM) and level in OUT_OF_REACH and not oom_killed
 

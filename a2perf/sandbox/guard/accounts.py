@@ -41,8 +41,8 @@ class Accounts:
             os.write(descriptor, b"0")  # 0 stands for the writing process
             os.close(descriptor)
 
-    def read(self, name: str) -> int:
-        """Returns a counter, or 0 if this host does not keep it."""
+    def read(self, name: str, missing: int = 0) -> int:
+        """Returns a counter, or ``missing`` if this host does not keep it."""
         path, key = self._counters.get(name, ("", ""))
         try:
             with open(path, "rb") as stream:
@@ -55,7 +55,7 @@ class Accounts:
                     return int(value)
         except (OSError, ValueError):
             pass
-        return 0
+        return missing
 
     def remove(self) -> None:
         """Deletes the group. Its last process may take a moment to leave, so this is retried for a second."""

@@ -120,7 +120,7 @@ class _Guard:
             cpu_s = used.ru_utime + used.ru_stime
         peak = self.accounts.read("memory_peak") or self.peak_tree_bytes
         dropped = " ".join(str(log.dropped) for log in self.logs)
-        counted = f"{self.accounts.read('oom_kills')} {self.accounts.read('refused_forks')}"
+        counted = f"{self.accounts.read('oom_kills', -1)} {self.accounts.read('refused_forks')}"
         # After the last read: the counters disappear with the group.
         self.accounts.remove()
         self.report(f"done {dropped} {cpu_s:.6f} {used.ru_maxrss // _PER_KIB} {peak} {counted}")

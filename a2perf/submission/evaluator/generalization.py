@@ -30,13 +30,13 @@ from a2perf.runs.bundles import attempts
 from a2perf.runs.bundles.bundle import Bundle, participant_starts
 from a2perf.runs.bundles.layout import JOURNAL, METRICS, OUTCOME_FILE, TRACKING_FILE
 from a2perf.sandbox import level_text
+from a2perf.sandbox.limits import oom_kills
 from a2perf.storage import Journal, read_json, read_record, write_json, write_record
 from a2perf.submission import configuration
 from a2perf.submission.evaluator.inference import episode_seeds, training_artifacts
 from a2perf.submission.evaluator.playing import results
 from a2perf.submission.evaluator.playing.episode_records import recorded_returns
 from a2perf.submission.evaluator.playing.play import play
-from a2perf.submission.evaluator.process import failure_diagnosis
 from a2perf.submission.evaluator.process.confinement import confinement, parallel_tasks
 from a2perf.submission.evaluator.process.failures import ParticipantFailure
 from a2perf.submission.evaluator.process.participant_spec import RunLimit
@@ -157,7 +157,7 @@ def _run_all(
     waiting, outcomes = list(runs), []
     running: dict[Any, tuple[_TaskRun, Any]] = {}
     context = multiprocessing.get_context("spawn")
-    oom_kills = failure_diagnosis.oom_kills()
+    kills = oom_kills()
     progress.phase(f"generalization of {settings.folder.name}, {limit} at a time", len(runs))
     try:
         while waiting or running:
@@ -169,7 +169,7 @@ def _run_all(
             for sentinel in multiprocessing.connection.wait(list(running)):
                 item, process = running.pop(sentinel)
                 process.join()
-                outcome = _outcome_of(item, process.exitcode, oom_killed=failure_diagnosis.oom_kills() > oom_kills)
+                outcome = _outcome_of(item, process.exitcode, oom_killed=oom_kills() > kills)
                 outcomes.append(outcome)
                 progress.advance(len(outcomes))
                 progress.say(_line(outcome))

@@ -49,12 +49,14 @@ class ProvidedConfinement:
     def record(self) -> SandboxRecord:
         """The entry of the manifest."""
         limits = asdict(self.limits)
-        del limits["memory_of_tree_only"]
+        shares = limits.pop("memory_shares")
+        how = f"derived from the host: 1/{shares} of {participants_bytes():,} bytes, at least {LEAST_SHARE_BYTES:,}"
         return SandboxRecord(
             level=self.sandbox.level,
             asked=self.asked or self.sandbox.level,
             network=self.network,
             limits={name: value for name, value in limits.items() if value is not None},
+            derived={} if shares is None else {"memory_bytes": how},
             guarantees=self.sandbox.guarantees(network=self.network),
             missing=[*self.lost, *self.sandbox.missing(network=self.network)],
         )
@@ -81,9 +83,8 @@ def confinement(settings: Submission, environment: Mapping[str, str]) -> Provide
         at_once = int(os.environ.get(PARALLEL_RUNS_VARIABLE) or 1) * settings.concurrent_episodes
         if settings.mode is BenchmarkMode.GENERALIZATION:
             at_once *= parallel_tasks()
-        limits = replace(
-            limits, memory_bytes=max(LEAST_SHARE_BYTES, participants_bytes() // at_once), memory_of_tree_only=True
-        )
+        share = max(LEAST_SHARE_BYTES, participants_bytes() // at_once)
+        limits = replace(limits, memory_bytes=share, memory_shares=at_once)
     if sandbox.level != "none":
         names = {
             "memory_bytes": "using all memory of the host (Submission.memory_limit_bytes = 0)",

@@ -14,7 +14,11 @@ import msgspec
 
 from a2perf.records import Failure, FailureKind
 from a2perf.sandbox import DEFAULT_ARTIFACT_ENTRIES, MOST_DEPTH, Ending, Limits
+from a2perf.sandbox.limits import participants_bytes
 from a2perf.submission.evaluator.process import answers
+
+_NEAR_LIMIT = 0.95
+"""Peak memory, as a share of the limit, from which a kill counts as the limit's: memory is charged in blocks."""
 
 _TAIL_BYTES = 16_384
 _MAX_TEXT = 65_536
@@ -59,21 +63,17 @@ def revised(failure: Failure, ending: Ending, limits: Limits) -> Failure:
     record names the limit.
     """
     if failure.kind is FailureKind.MEMORY and limits.memory_bytes:
-        most = f"{limits.memory_bytes:,} bytes (Submission.memory_limit_bytes)"
-        return msgspec.structs.replace(failure, message=f"{failure.message}; the limit is {most}")
+        return msgspec.structs.replace(failure, message=f"{failure.message}; {_memory_limit(limits)}")
     if failure.kind not in (FailureKind.EXCEPTION, FailureKind.EXIT, FailureKind.BAD_OUTPUT):
         return failure
     if (cause := overfull(ending, limits)) is not None:
         return msgspec.structs.replace(failure, kind=FailureKind.OUTPUT_LIMIT, message=f"{cause}: {failure.message}")
     if failure.kind is not FailureKind.BAD_OUTPUT and _DISK_FULL.search(failure.message):
         return msgspec.structs.replace(failure, kind=FailureKind.DISK)
-    if ending.oom_kills and limits.memory_bytes:
-        count = ending.oom_kills
-        cause = (
-            f"the kernel killed {count} of its processes at the memory limit of {limits.memory_bytes:,} bytes"
-            " (Submission.memory_limit_bytes)"
-        )
-        return msgspec.structs.replace(failure, kind=FailureKind.MEMORY, message=f"{cause}: {failure.message}")
+    if ending.oom_kills:
+        kind, cause = _out_of_memory(ending, limits)
+        message = f"{cause}; the kernel killed {ending.oom_kills} of its processes: {failure.message}"
+        return msgspec.structs.replace(failure, kind=kind, message=message)
     if ending.refused_forks and limits.processes:
         cause = (
             f"it could not start more processes or threads; the limit is {limits.processes} processes"
@@ -99,30 +99,20 @@ def overfull(ending: Ending, limits: Limits) -> str | None:
     return None
 
 
-def ended(ending: Ending, where: str, limits: Limits, stderr: str, *, oom_killed: bool) -> Failure:
-    """Returns the failure of a process that ended before it answered.
-
-    Args:
-        oom_killed: whether the kernel killed any process of the host during the run because memory ran out.
-    """
+def ended(ending: Ending, where: str, limits: Limits, stderr: str) -> Failure:
+    """Returns the failure of a process that ended before it answered."""
     trace = stderr if "Traceback (most recent call last)" in stderr or "Fatal Python error" in stderr else None
     name = None if ending.signal is None else signal_name(ending.signal)
-    kind, message = _verdict(ending, name, limits, stderr, oom_killed)
+    kind, message = _verdict(ending, name, limits, stderr)
     return Failure(
         kind=kind, where=where, message=message, traceback=trace, exit_code=ending.exit_code, signal=name
     )  # fmt: skip
 
 
-def _verdict(
-    ending: Ending, name: str | None, limits: Limits, stderr: str, oom_killed: bool
-) -> tuple[FailureKind, str]:
+def _verdict(ending: Ending, name: str | None, limits: Limits, stderr: str) -> tuple[FailureKind, str]:
     value = ending.limit_value or 0.0
     if ending.limit == "memory_bytes" or ending.oom_kills:
-        used = int(value) or ending.peak_memory_bytes or 0
-        most = "the host had no more"
-        if limits.memory_bytes:
-            most = f"the limit is {limits.memory_bytes:,} bytes (Submission.memory_limit_bytes)"
-        return FailureKind.MEMORY, f"its processes used {used:,} bytes of memory; {most}"
+        return _out_of_memory(ending, limits)
     if ending.limit == "processes":
         most = f"the limit is {limits.processes} (Submission.process_limit)"
         return FailureKind.FORBIDDEN, f"it had {int(value)} processes; {most}"
@@ -136,18 +126,39 @@ def _verdict(
     if name == "SIGXFSZ":
         bound = limits.file_size_bytes or limits.artifact_bytes or 0
         return FailureKind.OUTPUT_LIMIT, f"it wrote a file larger than the limit of {bound:,} bytes"
-    if name == "SIGKILL" and oom_killed:
-        return FailureKind.MEMORY, "the kernel killed it because the host ran out of memory"
     if name is not None:
-        return FailureKind.SIGNAL, f"the process was killed by {name} before it answered"
+        # Only its own control group could say that the kernel killed it for memory: other processes of the host may
+        # meet their limits at the same time.
+        unknown = "; cause unknown" if name == "SIGKILL" and ending.oom_kills is None else ""
+        return FailureKind.SIGNAL, f"the process was killed by {name} before it answered{unknown}"
     if limits.memory_bytes and ending.exit_code and _OUT_OF_MEMORY.search(stderr):
-        most = f"{limits.memory_bytes:,} bytes (Submission.memory_limit_bytes)"
-        return FailureKind.MEMORY, f"it ran out of memory; the limit is {most}"
+        return FailureKind.MEMORY, f"it ran out of memory; {_memory_limit(limits)}"
     if ending.exit_code and _DISK_FULL.search(stderr):
         return FailureKind.DISK, f"the process exited with status {ending.exit_code}: no space left on the disk"
     if ending.exit_code is None:
         return FailureKind.SIGNAL, "the process and its guard were killed before it answered"
     return FailureKind.EXIT, f"the process exited with status {ending.exit_code} before it answered"
+
+
+def _out_of_memory(ending: Ending, limits: Limits) -> tuple[FailureKind, str]:
+    """Returns whose fault it is that the kernel, or the guard, killed processes of the tree for memory."""
+    used = int(ending.limit_value or 0) if ending.limit == "memory_bytes" else 0
+    used = max(used, ending.peak_memory_bytes or 0)
+    if used >= _NEAR_LIMIT * (limits.memory_bytes or participants_bytes()):
+        return FailureKind.MEMORY, f"its processes used {used:,} bytes of memory; {_memory_limit(limits)}"
+    message = f"the memory of the host ran out while its processes used {used:,} bytes; {_memory_limit(limits)}"
+    return FailureKind.INFRASTRUCTURE, message
+
+
+def _memory_limit(limits: Limits) -> str:
+    if not limits.memory_bytes:
+        return "the host had no more"
+    if limits.memory_shares is None:
+        return f"the limit is {limits.memory_bytes:,} bytes (Submission.memory_limit_bytes)"
+    return (
+        f"the limit is {limits.memory_bytes:,} bytes, derived from this host (1/{limits.memory_shares} of its memory"
+        " for participants): set Submission.memory_limit_bytes"
+    )
 
 
 def signal_name(number: int) -> str:
@@ -167,14 +178,3 @@ def tail(log: Path) -> str:
             return stream.read().decode("utf-8", "replace").replace("\r\n", "\n").strip()
     except OSError:
         return ""
-
-
-def oom_kills() -> int:
-    """Returns how many processes the kernel has killed since boot because memory ran out."""
-    try:
-        for line in Path("/proc/vmstat").read_text().splitlines():
-            if line.startswith("oom_kill "):
-                return int(line.split()[1])
-    except OSError:
-        pass
-    return 0

@@ -84,7 +84,6 @@ class ParticipantProcess:
         self._connection: Connection | None = None
         self._calls = 0
         self._cancelled = False
-        self._oom_kills = 0
         self._started_at: float | None = None
         self._time_limit_s: float | None = None
         self._disk: DiskSpace | None = None
@@ -131,7 +130,6 @@ class ParticipantProcess:
             self._prove_interpreter()
         if spec.interpreter != sys.executable or spec.python_files:
             self._before_code()
-        self._oom_kills = failure_diagnosis.oom_kills()
         if spec.artifacts is not None and spec.artifacts.is_dir():
             self._disk = DiskSpace.before(spec.artifacts)
         home = participant_home.make_home(spec.assets)
@@ -450,13 +448,7 @@ class ParticipantProcess:
                 kind=FailureKind.BAD_OUTPUT, where=where, message="it closed its connection to the evaluator"
             )
         text = failure_diagnosis.tail(self._spec.logs / "stderr.log")
-        return failure_diagnosis.ended(
-            self.ending,
-            where,
-            self.confinement.limits,
-            text,
-            oom_killed=failure_diagnosis.oom_kills() > self._oom_kills,
-        )
+        return failure_diagnosis.ended(self.ending, where, self.confinement.limits, text)
 
     def _failed(self, failure: Failure) -> ParticipantFailure:
         """Kills the tree and adds the cause and the path of the log to the record."""
