@@ -30,6 +30,16 @@ _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 LINUX = os.path.exists("/proc/self/stat")
 """Whether the host has ``/proc``, ``prctl`` and the other services of Linux."""
 
+
+class UserInterrupt(KeyboardInterrupt):
+    """A signal asks this process to end; a ``KeyboardInterrupt`` that foreign code raises is not one."""
+
+
+def interrupt(number: int, frame: object) -> None:
+    """Handler of the signals in ``STOPPING``."""
+    raise UserInterrupt
+
+
 MESSAGES = socket.SOCK_SEQPACKET if LINUX else socket.SOCK_DGRAM
 """The kind of a pair of sockets that keeps the ends of messages."""
 

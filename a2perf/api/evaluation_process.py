@@ -27,6 +27,7 @@ from a2perf.errors import ConfigError, InfrastructureError, RunFailed, UserError
 from a2perf.experiments.evaluator_run import SingleRun
 from a2perf.launch.interface import ExitStatus
 from a2perf.launch.local import LocalJob, LocalLauncher
+from a2perf.launch.outcomes import settled
 from a2perf.plain_text import plain_text, terminal_text
 from a2perf.submission.evaluator.progress import EVENTS_VARIABLE, RunProgress
 from a2perf.system import KILL
@@ -92,7 +93,8 @@ class _Child:
             if os.environ.get("MPLBACKEND", "").startswith("module://"):
                 variables["MPLBACKEND"] = "Agg"  # that of a notebook would import all of IPython
             with output.open("ab") as end:
-                job = self.launcher.start(single.command(variables), output=end.fileno())
+                began, command = time.time(), single.command(variables)
+                job = self.launcher.start(command, output=end.fileno())
             with events.open("rb") as coming, output.open("rb") as printed:
                 passed_on: int | None = None
                 while True:
@@ -100,7 +102,7 @@ class _Child:
                         if passed_on is not None:  # in the block: a second interrupt may come at any time
                             job.signal(passed_on)
                             passed_on = None
-                        return self._follow(job, coming, printed)
+                        return settled(command, began, self._follow(job, coming, printed))
                     except KeyboardInterrupt:
                         passed_on, self.interrupted = KILL if self.interrupted else signal.SIGINT, True
 

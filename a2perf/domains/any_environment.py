@@ -103,7 +103,7 @@ def make(env_id: str, kwargs: Mapping[str, Any], **of_gymnasium: Any) -> Any:
                 env: Any = maker(env_id, **given)
     except (gymnasium.error.DependencyNotInstalled, ModuleNotFoundError) as error:
         raise _missing(env_id, error) from error
-    except Exception as error:  # of any kind: its constructor is not ours
+    except (Exception, SystemExit) as error:  # of any kind: its constructor is not ours
         shown = f" with {dict(kwargs)}" if kwargs else ""
         raise ConfigError(
             f"{env_id} cannot be made{shown}: {type(error).__name__}: {_line(error)}", hint="correct its arguments"
@@ -137,10 +137,9 @@ def check_api(env_id: str, kwargs: Mapping[str, Any], *, limit_s: float = STALL_
                 check_env(env.unwrapped, skip_render_check=True)
     except DependencyNotInstalled as error:  # to draw: of one with render_mode="human"
         raise _missing(env_id, error) from error
-    except Exception as error:  # the checker asserts, and the environment may raise
-        raise ConfigError(
-            f"{env_id} breaks a rule of Gymnasium: {_line(error)}", hint="correct the environment"
-        ) from error
+    except (Exception, SystemExit) as error:  # the checker asserts, and the environment may raise
+        text = _line(error) if isinstance(error, Exception) else repr(error)
+        raise ConfigError(f"{env_id} breaks a rule of Gymnasium: {text}", hint="correct the environment") from error
     finally:
         env.close()
 
@@ -169,7 +168,7 @@ def fingerprint(env_id: str, kwargs: Mapping[str, Any], *, limit_s: float = STAL
                     digest.update(repr((float(reward), bool(terminated), bool(truncated))).encode())
                     if terminated or truncated:
                         break
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise ConfigError(
             f"{env_id} fails with random actions: {type(error).__name__}: {_line(error)}",
             hint="correct the environment",

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from a2perf.constants import ExitCode
 from a2perf.launch.interface import Launcher, handled_signals
+from a2perf.launch.outcomes import settled
 from a2perf.launch.run_spec import RunCommand
 
 _POLL_S = 0.5
@@ -88,7 +89,7 @@ def run_to_end(launcher: Launcher, command: RunCommand, *, tail: LogTail | None 
     Returns:
         Its exit status; 3 when it has none.
     """
-    job = launcher.start(command)
+    began, job = time.time(), launcher.start(command)
     with handled_signals(lambda number, frame: job.cancel()):
         while (ended := job.poll()) is None:
             launcher.wait(_POLL_S)
@@ -97,6 +98,7 @@ def run_to_end(launcher: Launcher, command: RunCommand, *, tail: LogTail | None 
     # The job may have written after the last copy and before its end.
     if tail is not None:
         tail.copy()
+    ended = settled(command, began, ended)
     if ended.reason:
         print(f"a2perf: {command.name}: {ended.reason}", file=sys.stderr)
     return int(ExitCode.INFRASTRUCTURE) if ended.exit_code is None else ended.exit_code

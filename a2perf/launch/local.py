@@ -22,6 +22,7 @@ from a2perf.constants import ExitCode
 from a2perf.errors import InfrastructureError, UserError
 from a2perf.launch import die_with_parent, fork_server
 from a2perf.launch.interface import Cause, ExitStatus, appended, handled_signals, run_environment
+from a2perf.launch.outcomes import settled
 from a2perf.launch.run_spec import RunCommand
 from a2perf.runs.bundles.process_identity import ProcessIdentity
 from a2perf.sandbox.limits import oom_kills
@@ -156,14 +157,16 @@ class LocalLauncher:
 
         SIGINT and SIGTERM are passed on: the evaluator can end the participant and leave a finished manifest.
         """
-        job = self.start(command)
+        began, job = time.time(), self.start(command)
         with handled_signals(lambda number, frame: job.signal(number)):
             while (ended := job.poll()) is None:
                 self.wait(1.0)
         if ended.timed_out:
             print(f"a2perf: {command.name}: {ended.reason}", file=sys.stderr)
             return int(ExitCode.PARTICIPANT_FAILED)
-        return int(ExitCode.INFRASTRUCTURE) if ended.exit_code is None else ended.exit_code
+        if (found := settled(command, began, ended)) is not ended:
+            print(f"a2perf: {command.name}: {found.reason}", file=sys.stderr)
+        return int(ExitCode.INFRASTRUCTURE) if found.exit_code is None else found.exit_code
 
     def close(self) -> None:
         """Kills all running commands."""

@@ -11,12 +11,14 @@ from __future__ import annotations
 import contextlib
 import datetime
 import socket
+from dataclasses import replace
 from pathlib import Path
 
 from a2perf.constants import ExitCode
 from a2perf.errors import UserError
 from a2perf.launch.interface import Cause, ExitStatus
 from a2perf.launch.queue_entry import INFRASTRUCTURE, AttemptOutcome, QueueEntry
+from a2perf.launch.run_spec import RunCommand
 from a2perf.records import Attempt, Episode, Failure, FailureKind, Manifest, RolloutResults, RunState
 from a2perf.runs.bundles import inventory, layout
 from a2perf.runs.bundles.attempts import OUT_OF_REACH
@@ -60,6 +62,47 @@ def classify(entry: QueueEntry, ended: ExitStatus) -> AttemptOutcome:
         return _infrastructure(bundle, manifest, attempt, ended, failure.message)
     reason = ended.reason or f"its evaluator ended with status {code} and left no finished bundle"
     return _infrastructure(bundle, manifest, attempt, ended, reason)
+
+
+def settled(command: RunCommand, began: float, ended: ExitStatus) -> ExitStatus:
+    """Returns how a single run ended; one whose evaluator ended without a result is recorded as failed.
+
+    The environment runs in the evaluator's process and can end it with any status. A run that was killed or interrupted
+    from outside stays as it is: the same command resumes it.
+
+    Args:
+        began: time at which it was started, as of ``time.time()``.
+    """
+    flags = command.evaluator_flags() or ()
+    if ended.timed_out or "--root-dir" not in flags or not _ended_itself(ended):
+        return ended
+    root = command.cwd / Path(flags[flags.index("--root-dir") + 1]).expanduser()
+    for mode in MODES:
+        manifest = read_manifest(bundle := layout.bundle_path(root, mode))
+        if manifest is None or manifest.state is not RunState.RUNNING or not manifest.attempts:
+            continue
+        if datetime.datetime.fromisoformat(manifest.attempts[-1].started_at).timestamp() < began - 0.01:
+            continue
+        failure, status = _unfinished(manifest, ended), int(ExitCode.INFRASTRUCTURE)
+        with contextlib.suppress(OSError):
+            record_end(bundle, manifest, failure, exit_code=status)
+        reason = f"the run failed in {failure.where} (infrastructure): {failure.message}"
+        return replace(ended, exit_code=status, reason=reason)
+    return ended
+
+
+def _ended_itself(ended: ExitStatus) -> bool:
+    return ended.cause is Cause.OWN and ended.exit_code != _INTERRUPTED
+
+
+def _unfinished(manifest: Manifest, ended: ExitStatus) -> Failure:
+    """Returns the failure of a run whose evaluator ended itself: code in its process did that."""
+    reason = ended.reason or f"its evaluator ended with status {ended.exit_code} and left no finished bundle"
+    level = None if manifest.sandbox is None else manifest.sandbox.level
+    # Below these levels the participant can have ended it with a signal.
+    outside = ended.exit_code is not None or level in OUT_OF_REACH
+    where = "environment" if outside else manifest.mode
+    return Failure(kind=FailureKind.INFRASTRUCTURE, where=where, message=reason)
 
 
 def recorded(entry: QueueEntry) -> AttemptOutcome | None:
@@ -147,7 +190,8 @@ def _infrastructure(
     if _repeatable(manifest, attempt, ended):
         return AttemptOutcome(False, INFRASTRUCTURE, reason, ended.exit_code)
     message = f"{reason}; {_FINAL}"
-    _record(bundle, manifest, FailureKind.INFRASTRUCTURE, message, ended.exit_code)
+    where = _unfinished(manifest, ended).where if manifest is not None and _ended_itself(ended) else ""
+    _record(bundle, manifest, FailureKind.INFRASTRUCTURE, message, ended.exit_code, where)
     return AttemptOutcome(False, INFRASTRUCTURE, message, ended.exit_code, repeatable=False)
 
 
@@ -161,14 +205,18 @@ def _repeatable(manifest: Manifest | None, attempt: Attempt | None, ended: ExitS
     return ended.cause is Cause.OUTSIDE or (killed and level in OUT_OF_REACH)
 
 
-def _record(bundle: Path, manifest: Manifest | None, kind: FailureKind, reason: str, exit_code: int | None) -> None:
+def _record(
+    bundle: Path, manifest: Manifest | None, kind: FailureKind, reason: str, exit_code: int | None, where: str = ""
+) -> None:
     """Writes the failure into the bundle, because the evaluator could not; one that the same command resumes stays."""
     if manifest is None or manifest.state not in (RunState.RUNNING, RunState.INTERRUPTED):
         return
     if manifest.state is RunState.INTERRUPTED and manifest.failure is not None and manifest.failure.resumable:
         return
     with contextlib.suppress(OSError):  # a full disk: the queue still knows it
-        record_end(bundle, manifest, Failure(kind=kind, where=manifest.mode, message=reason), exit_code=exit_code)
+        record_end(
+            bundle, manifest, Failure(kind=kind, where=where or manifest.mode, message=reason), exit_code=exit_code
+        )
 
 
 def _refusal(log: Path | None) -> str:

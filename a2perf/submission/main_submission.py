@@ -91,6 +91,9 @@ def _status(flags: dict[str, Any]) -> int:
         return int(error.exit_code)
     except KeyboardInterrupt:
         return 130
+    except SystemExit as error:  # of an environment, a policy's domain or one of their libraries
+        print(f"a2perf: a library of the environment called sys.exit({error.code!r})", file=sys.stderr)
+        return int(ExitCode.INFRASTRUCTURE)
     except Exception:  # a bug in a2perf must not count as a failure of the participant
         traceback.print_exc()
         return int(ExitCode.INFRASTRUCTURE)

@@ -12,7 +12,6 @@ import multiprocessing.connection
 import os
 import signal
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,6 @@ import msgspec
 
 from a2perf.domains.availability import require_packages
 from a2perf.domains.registry import get_domain
-from a2perf.domains.tfa.suite_gym import create_domain
 from a2perf.errors import ConfigError, UserError
 from a2perf.fault_point import fault_point
 from a2perf.metrics.trackers.host import describe_host
@@ -36,9 +34,9 @@ from a2perf.submission import configuration
 from a2perf.submission.evaluator.inference import episode_seeds, training_artifacts
 from a2perf.submission.evaluator.playing import results
 from a2perf.submission.evaluator.playing.episode_records import recorded_returns
-from a2perf.submission.evaluator.playing.play import play
+from a2perf.submission.evaluator.playing.play import environment, play
 from a2perf.submission.evaluator.process.confinement import confinement, parallel_tasks
-from a2perf.submission.evaluator.process.failures import ParticipantFailure
+from a2perf.submission.evaluator.process.failures import EnvironmentFailure, ParticipantFailure
 from a2perf.submission.evaluator.process.participant_spec import RunLimit
 from a2perf.submission.evaluator.process.participants import (
     ParticipantFolders,
@@ -52,7 +50,7 @@ from a2perf.submission.evaluator.submitted import artifacts
 from a2perf.submission.evaluator.submitted.identity import RunTask, new_manifest
 from a2perf.submission.evaluator.tracking import tracker
 from a2perf.submission.settings import Submission
-from a2perf.system import end_with_parent
+from a2perf.system import end_with_parent, interrupt
 
 
 class TaskOutcome(Record, kw_only=True):
@@ -101,7 +99,8 @@ def run(settings: Submission, *, force: bool = False, progress: RunProgress | No
     tasks = [RunTask.named(domain.name, name) for name in names]
     require_packages(task.env_id for task in tasks)
     for task in tasks:
-        create_domain(env_name=task.env_id, framework="gymnasium", **task.env_kwargs).close()
+        with environment(task):
+            pass
     count = settings.num_generalization_episodes
     manifest = new_manifest(settings, RunTask(domain.name, "all", "", _shared(tasks)), episodes=count)
     manifest.env_kwargs = {"tasks": names}
@@ -220,7 +219,7 @@ def _run_task(item: _TaskRun, parent: int) -> None:
     """Main of a task's process."""
     end_with_parent(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent too, which ends this process with SIGTERM
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, interrupt)
     configuration.restore(item.config)
     failure: Failure | None = None
     item.folder.mkdir(parents=True, exist_ok=True)
@@ -231,6 +230,8 @@ def _run_task(item: _TaskRun, parent: int) -> None:
         failure = error.failure
     except KeyboardInterrupt:
         return
+    except EnvironmentFailure as error:
+        failure = Failure(kind=FailureKind.INFRASTRUCTURE, where="environment", message=str(error))
     except (UserError, OSError) as error:
         failure = Failure(kind=FailureKind.INFRASTRUCTURE, where=item.task.name, message=str(error))
     returns = recorded_returns(journal)
@@ -251,8 +252,7 @@ def _run_task(item: _TaskRun, parent: int) -> None:
 def _evaluate(item: _TaskRun, journal: Journal) -> None:
     quiet = RunProgress(quiet=True)
     item.folders.artifacts.mkdir(parents=True, exist_ok=True)
-    env = create_domain(env_name=item.task.env_id, framework="gymnasium", **item.task.env_kwargs)
-    with closing(env), journal:
+    with environment(item.task) as env, journal:
         opened = Participants(
             item.settings, item.task, item.manifest, item.folders, mode="generalization",
             tracker=tracker(item.folder, item.settings, mode="generalization"), services=item.services,

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from a2perf.domains.availability import require_packages
-from a2perf.domains.tfa.suite_gym import create_domain
 from a2perf.errors import ConfigError
 from a2perf.fault_point import fault_point
 from a2perf.records import Manifest
@@ -15,7 +13,7 @@ from a2perf.runs.bundles.bundle import Bundle
 from a2perf.runs.bundles.layout import ARTIFACTS, LATENCY_FILE
 from a2perf.submission.evaluator.playing import latency, media, results
 from a2perf.submission.evaluator.playing.episode_records import recorded_returns
-from a2perf.submission.evaluator.playing.play import play
+from a2perf.submission.evaluator.playing.play import environment, play
 from a2perf.submission.evaluator.playing.seeds import RunSeeds, read_seed_file
 from a2perf.submission.evaluator.process.participants import ParticipantFolders, Participants
 from a2perf.submission.evaluator.process.session import Sessions, run_mode, services_of
@@ -25,6 +23,7 @@ from a2perf.submission.evaluator.submitted.identity import RunTask, new_manifest
 from a2perf.submission.evaluator.tracking import tracking
 from a2perf.submission.given_paths import settled
 from a2perf.submission.settings import Recording, Submission
+from a2perf.system import UserInterrupt
 
 
 def run(settings: Submission, *, force: bool = False, progress: RunProgress | None = None) -> int:
@@ -40,7 +39,7 @@ def run(settings: Submission, *, force: bool = False, progress: RunProgress | No
         file = settled(settings.held_out_task, settings.folder, "Submission.held_out_task")
         task = RunTask.held_out(str(settings.domain), file)
     require_packages([task.env_id])
-    with closing(create_domain(env_name=task.env_id, framework="gymnasium", **task.env_kwargs)) as env:
+    with environment(task) as env:
         manifest = new_manifest(settings, task, episodes=settings.num_inference_episodes)
         manifest.seeds["episodes"] = episode_seeds(settings, manifest, settings.num_inference_episodes)
         return run_mode(
@@ -128,5 +127,7 @@ def make_media(
             if index < settings.record_videos:
                 progress.phase(f"rendering a video of episode {index}")
                 media.write_video(stem.with_suffix(".mp4"), task, seeds[index], episode)
-        except Exception as error:  # of any package that an environment draws with
+        except UserInterrupt:
+            raise
+        except BaseException as error:  # of any package that an environment draws with
             bundle.manifest.warnings.append(f"no picture of episode {index}: {error}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -10,6 +11,7 @@ from typing import Any
 
 from a2perf.domains.perturbation import make_perturbed
 from a2perf.domains.tfa.suite_gym import create_domain
+from a2perf.errors import InfrastructureError, UserError
 from a2perf.fault_point import fault_point
 from a2perf.records import Episode, FailureKind, StepCosts
 from a2perf.runs.bundles.agreement import PlannedEpisode, episode_plan
@@ -72,6 +74,28 @@ def play(
     return kept
 
 
+@contextmanager
+def environment(task: RunTask) -> Iterator[Any]:
+    """Opens the environment of a task. An exception while it closes is printed: the episodes are recorded by then.
+
+    Raises:
+        UserError: it cannot be created.
+    """
+    try:
+        env = create_domain(env_name=task.env_id, framework="gymnasium", **task.env_kwargs)
+    except UserError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise InfrastructureError(f"the environment {task.env_id} cannot be created: {error!r}") from error
+    try:
+        yield env
+    finally:
+        try:
+            env.close()
+        except (Exception, SystemExit) as error:
+            print(f"a2perf: the environment {task.env_id} failed in close: {error!r}", file=sys.stderr)
+
+
 class _Rollouts:
     """What the episodes of a task have in common."""
 
@@ -101,8 +125,7 @@ class _Rollouts:
         """Opens a worker for another thread, with its own environment and its own participant processes."""
         with ExitStack() as opened:
             with self._opening:  # gin's configuration and the socket to the relay are not made for several threads
-                env = create_domain(env_name=self._task.env_id, framework="gymnasium", **self._task.env_kwargs)
-                opened.enter_context(closing(env))
+                env = opened.enter_context(environment(self._task))
                 beside = opened.enter_context(participants.beside())
             yield opened.enter_context(self.worker(env, beside))
 

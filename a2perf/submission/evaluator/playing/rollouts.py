@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from a2perf.errors import IllegalAnswer, SubmissionError, UserError
+from a2perf.errors import IllegalAnswer, SubmissionError
 from a2perf.records import Episode, FailureKind
 from a2perf.submission.evaluator.playing.actions import ActionChecker
 from a2perf.submission.evaluator.process.failures import EnvironmentFailure, ParticipantFailure
@@ -82,13 +82,11 @@ def rollout(
     started = time.perf_counter()
     try:
         observation, info = env.reset(seed=seed)
-    except (UserError, OSError):
-        raise
-    except Exception as error:
-        raise EnvironmentFailure.of("reset", seed, error) from error
+        checked = ActionChecker(env.action_space)
+    except BaseException as error:
+        raise EnvironmentFailure.of("reset", seed, error)  # noqa: B904 -- it has its cause
     total, length, terminated, truncated = 0.0, 0, False, False
     terms: dict[str, float] = {}
-    checked = ActionChecker(env.action_space)
     while not (terminated or truncated):
         action = checked(policy.infer(observation).action)
         if on_step is not None:
@@ -97,19 +95,19 @@ def rollout(
             trace.act(action)
         try:
             observation, reward, terminated, truncated, info = env.step(action)
+            if not isinstance(info, Mapping):
+                raise TypeError(f"info is {info!r}, not a dict")
+            total += float(reward)
+            for name, value in info.get("reward_terms", {}).items():
+                terms[name] = terms.get(name, 0.0) + float(value)
         except SubmissionError as error:  # the action is in the space, but not allowed in this state
             kind = FailureKind.ILLEGAL if isinstance(error, IllegalAnswer) else FailureKind.BAD_OUTPUT
             raise ParticipantFailure.of(kind, "infer_once", error.message) from error
-        except (UserError, OSError):  # they name their cause
-            raise
-        except Exception as error:
-            raise EnvironmentFailure.of(f"step {length + 1}", seed, error) from error
-        total += float(reward)
+        except BaseException as error:
+            raise EnvironmentFailure.of(f"step {length + 1}", seed, error)  # noqa: B904 -- it has its cause
         if trace is not None:
             trace.reward(float(reward))
         length += 1
-        for name, value in info.get("reward_terms", {}).items():
-            terms[name] = terms.get(name, 0.0) + float(value)
     if not math.isfinite(total):
         raise EnvironmentFailure.of(f"step {length}", seed, ValueError(f"the sum of the rewards is {total}"))
     success = info.get("is_success", info.get("success"))

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 import traceback
 from typing import Self
 
+from a2perf.errors import UserError
 from a2perf.records import Failure, FailureKind
+from a2perf.system import UserInterrupt
+
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class ParticipantFailure(Exception):
@@ -29,10 +34,19 @@ class EnvironmentFailure(Exception):
     """The environment ended the run: nobody blames the participant."""
 
     @classmethod
-    def of(cls, where: str, seed: int, error: Exception) -> EnvironmentFailure:
-        """Returns the failure of an environment in ``"reset"`` or ``"step 17"`` of the episode with a seed."""
-        text = f"{type(error).__name__}: {error}".rstrip(": ")
-        return cls(f"in {where} of the episode with seed {seed}: {text}")
+    def of(cls, where: str, seed: int, error: BaseException) -> BaseException:
+        """Returns the failure for whatever an environment raised, ``SystemExit`` and ``KeyboardInterrupt`` included.
+
+        An interrupt by the user and errors that name their cause are returned as they are.
+
+        Args:
+            where: ``"reset"`` or ``"step 17"`` of the episode with the seed.
+        """
+        if isinstance(error, UserInterrupt | UserError | cls) or getattr(error, "errno", None) in DISK_FULL:
+            return error
+        failure = cls(f"in {where} of the episode with seed {seed}: {type(error).__name__}: {error}".rstrip(": "))
+        failure.__cause__ = error
+        return failure
 
 
 def unreadable(where: str, error: Exception) -> ParticipantFailure:

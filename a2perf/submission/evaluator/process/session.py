@@ -6,7 +6,6 @@ Measurements from before the failure are kept.
 
 from __future__ import annotations
 
-import errno
 import gc
 import signal
 import sys
@@ -22,12 +21,12 @@ from a2perf.records import Failure, FailureKind, Manifest, RunState
 from a2perf.runs.bundles.bundle import Bundle, Finished, open_bundle
 from a2perf.submission import configuration
 from a2perf.submission.evaluator.process.confinement import parallel_tasks
-from a2perf.submission.evaluator.process.failures import EnvironmentFailure, ParticipantFailure
+from a2perf.submission.evaluator.process.failures import DISK_FULL, EnvironmentFailure, ParticipantFailure
 from a2perf.submission.evaluator.progress import RunProgress
 from a2perf.submission.evaluator.submitted.folder_content import note_changes
 from a2perf.submission.run_services import ServedRun, ServiceSession, open_services
 from a2perf.submission.settings import Confinement, Episodes
-from a2perf.system import POSIX, STOPPING, resource
+from a2perf.system import POSIX, STOPPING, interrupt, resource
 
 INTERRUPTED = 130
 FILES, FILES_PER_EPISODE = 256, 16
@@ -98,8 +97,7 @@ def supervise(bundle: Bundle, progress: RunProgress, body: Callable[[], str]) ->
     except Exception as error:
         message = f"error in a2perf: {type(error).__name__}: {error}".rstrip(": ")
         if isinstance(error, OSError):
-            full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-            message = _DISK_IS_FULL if full else f"error of the operating system: {error}"
+            message = _DISK_IS_FULL if error.errno in DISK_FULL else f"error of the operating system: {error}"
         failure = Failure(
             kind=FailureKind.INFRASTRUCTURE, where=bundle.manifest.mode, message=message,
             traceback=traceback.format_exc(),
@@ -165,7 +163,7 @@ def allow_open_files(settings: Episodes, mode: str) -> None:
 @contextmanager
 def _signals_interrupt() -> Iterator[None]:
     """Turns SIGTERM and SIGHUP into KeyboardInterrupt: a terminated run then still writes its final manifest."""
-    previous = {number: signal.signal(number, signal.default_int_handler) for number in STOPPING}
+    previous = {number: signal.signal(number, interrupt) for number in STOPPING}
     try:
         yield
     finally:
