@@ -259,10 +259,6 @@ results: setup
 reproduce: setup
 	@$(BIN)/a2perf reproduce results/recorded --submission examples --submission packages/baselines/examples --allow-changed -o build/reproduced
 
-# Kept for one release.
-paper:
-	@echo "make paper was removed: use a2perf leaderboard or a2perf report results/recorded -o build/report" >&2; exit 2
-
 # Takes 1.5 minutes of one processor, most of it for the videos; later builds take seconds. A dead link fails it.
 docs: $(INSTALLED)
 	@$(BIN)/python -m docs.building

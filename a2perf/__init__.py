@@ -19,7 +19,6 @@ Importing this package loads no large dependency: each public name is imported o
 environments with Gymnasium; ``gymnasium.make("a2perf:NAME-v0")`` imports it automatically.
 """
 
-from a2perf._moved import MOVED, announce_moves, moved
 from a2perf._register_environments import register_with_gymnasium
 from a2perf._version import __version__ as __version__
 
@@ -116,7 +115,6 @@ __all__ = [
 ]
 
 register_with_gymnasium()
-announce_moves()
 
 
 def __getattr__(name: str) -> "Any":
@@ -125,10 +123,6 @@ def __getattr__(name: str) -> "Any":
     import sys
 
     home = _HOMES.get(name)
-    if new := MOVED.get(f"a2perf.{name}"):
-        raise AttributeError(moved(f"a2perf.{name}", new))
-    if name == "to_frame":
-        raise AttributeError("a2perf.to_frame was removed: use .to_pandas(), and pandas.concat for several")
     if home is None:
         # with these two arguments Python adds "Did you mean"
         raise AttributeError(f"module 'a2perf' has no attribute {name!r}", name=name, obj=sys.modules[__name__])

@@ -34,7 +34,7 @@ def test_import_loads_neither_gymnasium_nor_numpy_nor_any_other_module_of_the_pa
     code = (
         "import a2perf, sys; print(sorted(n for n in sys.modules if n.startswith(('a2perf.', 'gymnasium', 'numpy'))))"
     )
-    assert fresh_python(code) == "['a2perf._moved', 'a2perf._register_environments', 'a2perf._version']"
+    assert fresh_python(code) == "['a2perf._register_environments', 'a2perf._version']"
 
 
 def test_interpreter_start_loads_nothing_of_the_package() -> None:

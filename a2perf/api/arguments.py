@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 
 from a2perf.errors import ConfigError, did_you_mean
 from a2perf.submission.run_options import OPTIONS, RunOptions
-from a2perf.submission.run_services import moved
+from a2perf.submission.run_services import brought_by
 from a2perf.submission.settings import check_value
 
 
@@ -49,7 +49,7 @@ def run_options(function: str, given: Mapping[str, Any], valid: Collection[str] 
     checked = {}
     for name, value in given.items():
         if name not in valid:
-            if instead := moved(name, f"{function}: {name}"):
+            if instead := brought_by(name, f"{function}: {name}"):
                 raise instead
             raise ConfigError(
                 f"{function} has no option {name!r}{did_you_mean(name, valid)}",

@@ -13,11 +13,11 @@ from collections.abc import Sequence
 import click
 
 from a2perf._version import __version__
-from a2perf.cli.extensible import ExtensibleGroup, distributions, removed
+from a2perf.cli.extensible import ExtensibleGroup, distributions, instead_of
 from a2perf.constants import ExitCode
 from a2perf.errors import UserError, did_you_mean, with_hint
 from a2perf.submission.options import normalised
-from a2perf.submission.run_services import moved
+from a2perf.submission.run_services import brought_by
 from a2perf.terminal import guarded
 
 _LINE_BREAK = re.compile(r"\n(?=\S)")
@@ -180,16 +180,16 @@ def _usage_text(error: click.ClickException, name: str) -> str:
     message = " ".join(error.format_message().split())
     message = message[:1].lower() + message[1:]
     context = error.ctx if isinstance(error, click.UsageError) else None
-    if context is not None and (instead := removed(context, message, getattr(error, "option_name", None))):
-        return f"{name}: {instead}"
     if found := _SUGGESTION.search(message):
         near = found[2].removeprefix("one of: ")
         message = f"{message[: found.start()]}; did you mean {near}?"
     if isinstance(error, click.NoSuchOption):
         from a2perf.submission.run_options import OPTIONS
 
+        if context is not None and (other := instead_of(context, error.option_name)):
+            return f"{name}: {other}"
         option = error.option_name.lstrip("-").replace("-", "_")
-        if instead := moved(option, error.option_name):
+        if instead := brought_by(option, error.option_name):
             return f"{name}: {instead}"
         if context is not None and option in OPTIONS:
             hint = f"`a2perf run` takes it, and gin as Submission.{option}"

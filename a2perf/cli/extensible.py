@@ -1,17 +1,13 @@
 """Groups of commands that installed distributions extend through the entry points of the group ``a2perf.commands``.
 
 An entry point is named after its command, with dots between the words of a nested one (``export.wandb``). A command of
-an earlier version, and one of a distribution that is not installed, end in one line that names the replacement.
+a distribution that is not installed ends in one line that names the distribution.
 """
 
 from __future__ import annotations
 
 import functools
-import re
-import tomllib
 from importlib import metadata
-from pathlib import Path
-from typing import Any
 
 import click
 
@@ -32,28 +28,37 @@ BROUGHT_BY = {
     "serve": "serve",
 }
 """The distribution ``packages/NAME`` that brings a command, by the words of the command, joined with dots."""
+SUMMARIES = {
+    "audit": "Attack environments and their scores with policies that should not win.",
+    "model": "Show or redact calls to a language model.",
+    "references": "Measure the scores that normalise returns of an environment: 0 is the best trivial policy, 1 the expert.",
+    "serve": "Serve environments to clients in other processes.",
+}
+"""The lines of the help for commands of distributions: the help imports none of them."""
 
 
-@functools.cache
-def _removed() -> dict[str, dict[str, Any]]:
-    return tomllib.loads(Path(__file__).with_name("removed.toml").read_text(encoding="utf-8"))
+OF_OPENRLBENCHMARK = {
+    "benchmark": {"--slurm-": "--launcher slurm places the runs on a Slurm cluster"},
+    "rlops compare": {
+        "--filters": "--exp-name NAME --tags NEW OLD; or a2perf.compare(STORE, baseline='ppo', candidate='ppo_new')",
+        "--pc.": "a2perf.compare(...).plot('curves') returns a matplotlib figure: set sizes and labels on it",
+        "--rc.": "the line `overall` aggregates over environments; see also a2perf.compare(...).groups.aggregates",
+        "--rliable": "the line `overall` aggregates over environments; see also a2perf.compare(...).groups.aggregates",
+        "--scan-history": "leave it out: the whole history is always read",
+        "--offline": "leave it out: the network is never used",
+        "--rolling": "leave it out: points of curves are means of 100 values, or of a tenth of a short curve",
+        "--check-empty-runs": "leave it out: an environment without runs is always an error",
+        "--no-check-empty-runs": "--env-ids ENV... names the environments on which all groups have runs",
+    },
+}
+"""What replaces options of CleanRL and openrlbenchmark, by command and by the beginning of the flag."""
 
 
-def removed(context: click.Context, message: str, flag: str | None = None) -> UserError | None:
-    """Returns the error about a command or an option of an earlier version; None about any other mistake.
-
-    Args:
-        message: what click says; it quotes the word that is not a command.
-        flag: the option, if the mistake is an option.
-    """
-    words = context.command_path.split()[1:] or ["run"]  # a2perf-launch
-    for name in (" ".join(words), "*") if flag else ():
-        for prefix, hint in _removed()["options"].get(name, {}).items():
-            if str(flag).startswith(prefix):
-                return UserError(f"the option {flag} was removed", hint=hint)
-    for word in re.findall(r"[(']([a-z-]+)", message):
-        if hint := _removed()["commands"].get(".".join([*words, word])):
-            return UserError(f"{context.command_path} {word} was removed", hint=hint)
+def instead_of(context: click.Context, flag: str) -> UserError | None:
+    """Returns the error about an option that other tools have; None about any other option."""
+    for prefix, hint in OF_OPENRLBENCHMARK.get(" ".join(context.command_path.split()[1:]), {}).items():
+        if flag.startswith(prefix):
+            return UserError(f"{context.command_path} does not take {flag}", hint=hint)
     return None
 
 
@@ -84,8 +89,6 @@ class ExtensibleGroup(click.Group):
 
     def _absent(self, ctx: click.Context, word: str) -> UserError:
         name = self.prefix + word
-        if hint := _removed()["commands"].get(name):
-            return UserError(f"{ctx.command_path} {word} was removed", hint=hint)
         if name in BROUGHT_BY:
             return UserError(
                 f"{ctx.command_path} {word} comes with the distribution a2perf-{BROUGHT_BY[name]}",
@@ -103,7 +106,11 @@ def distributions() -> dict[str, dict[str, str]]:
     found: dict[str, dict[str, str]] = {}
     for name, point in _points("").items():
         try:
-            summary = _load(point).get_short_help_str(200)
+            if point.dist is not None and point.dist.name == f"a2perf-{BROUGHT_BY.get(name)}":
+                check_version(point.dist)
+                summary = SUMMARIES[name]
+            else:
+                summary = _load(point).get_short_help_str(200)
         except UserError as error:
             summary = error.message
         found.setdefault(point.dist.name if point.dist else point.module, {})[name] = summary

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from a2perf.domains.moved import hint_for
 from a2perf.domains.registry import HeldOutTask, domains, load_attribute
 from a2perf.errors import ConfigError, did_you_mean
 
@@ -94,7 +93,7 @@ def competition_profile(name: str) -> CompetitionProfile:
     if name not in known:
         raise ConfigError(
             f"{name!r} is not a competition profile{did_you_mean(name, known)}",
-            hint=hint_for(name, f"choose one of: {', '.join(known)}" if known else "no distribution brings one"),
+            hint=f"choose one of: {', '.join(known)}" if known else "no distribution brings one",
         )
     profile: CompetitionProfile = load_attribute(known[name])
     return profile

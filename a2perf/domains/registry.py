@@ -24,7 +24,6 @@ from a2perf.assets import Asset
 from a2perf.constants import BenchmarkDomain
 from a2perf.domains import any_environment
 from a2perf.domains.host_support import Program, Support
-from a2perf.domains.moved import hint_for
 from a2perf.errors import ConfigError, did_you_mean
 from a2perf.plugins import entry_points
 
@@ -370,7 +369,7 @@ def find_task(name: str) -> tuple[Domain, Task]:
 def _looked_up(known: Mapping[str, T], name: str, what: str, hint: str | None = None) -> T:
     """Returns what a name stands for; the hint of the error about an unknown one has all names by default."""
     if name not in known:
-        hint = hint_for(name, hint or f"choose one of: {', '.join(known)}")
+        hint = hint or f"choose one of: {', '.join(known)}"
         raise ConfigError(f"{name!r} is not {what}{did_you_mean(name, known)}", hint=hint)
     return known[name]
 

@@ -25,8 +25,8 @@ from a2perf.submission import participant_gin
 from a2perf.submission.gin_origin import GinFile, origin_of
 from a2perf.submission.participant_settings import defines_task, gin_lines, permitted
 from a2perf.submission.run_options import TRUST_FLAG
-from a2perf.submission.run_services import moved
-from a2perf.submission.settings import RECORDS, REMOVED
+from a2perf.submission.run_services import brought_by
+from a2perf.submission.settings import RECORDS
 
 _IMPORT = "import a2perf.submission.submission_util"
 _ENVIRONMENT = "create_domain.env_name"
@@ -269,10 +269,8 @@ def _readable(error: Exception, source: str) -> ConfigError:
         )
     if misspelt := re.search(r"Configurable '([^']+)' doesn't have a parameter named '([^']+)'", message):
         owner, name = misspelt.groups()
-        if owner.endswith("Submission") and (instead := moved(name, f"{where}: {owner}.{name}")):
+        if owner.endswith("Submission") and (instead := brought_by(name, f"{where}: {owner}.{name}")):
             return instead
-        if name in REMOVED:
-            return ConfigError(f"{where}: {owner}.{name} was removed", hint=REMOVED[name])
         known = _parameters(owner)
         return ConfigError(
             f"{where}: {owner} has no parameter {name!r}{did_you_mean(name, known)}",

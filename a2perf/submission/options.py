@@ -11,15 +11,12 @@ import click
 
 from a2perf.errors import ConfigError
 
-_EARLIER = {"memory": "memory-limit-bytes", "time-limit": "run-time-limit-s"}
-"""Earlier names of flags; every command accepts them."""
-
 
 def normalised() -> dict[str, Any]:
-    """Returns click context settings for ``--root_dir`` and ``--root-dir``, and for earlier names of flags."""
+    """Returns click context settings that accept ``--root_dir`` for ``--root-dir``."""
 
     def dashed(token: str) -> str:
-        return _EARLIER.get(token.replace("_", "-"), token.replace("_", "-"))
+        return token.replace("_", "-")
 
     return {"token_normalize_func": dashed, "help_option_names": ["-h", "--help"]}
 

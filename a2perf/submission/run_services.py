@@ -25,14 +25,6 @@ from a2perf.system import require_posix
 GROUP = "a2perf.run_options"
 BROUGHT_BY = {"model": "agents"}
 """The distribution ``packages/NAME`` that brings an option of every run."""
-REMOVED = {
-    "model_endpoint": "endpoint", "model_key_variable": "key_variable", "model_key_file": "key_file",
-    "model_prices": "[prices]", "model_token_limit": "tokens of [budget]", "model_call_limit": "calls of [budget]",
-    "model_time_limit_s": "seconds of [budget]", "model_energy_limit_j": "joules of [budget]",
-    "model_cost_limit": "cost of [budget]", "model_output_limit": "output_tokens",
-    "model_call_timeout_s": "call_timeout_s", "model_replay": "replay", "model": "models",
-}  # fmt: skip
-"""Settings of an earlier version, with their names in the file of ``--model``; kept for one release."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,14 +159,12 @@ def explain(failure: Failure, sessions: Sequence[ServiceSession]) -> Failure:
     return failure
 
 
-def moved(name: str, shown: str) -> ConfigError | None:
-    """Returns the error about a name that a distribution brings or has replaced; None about any other name."""
-    if name not in REMOVED:
+def brought_by(name: str, shown: str) -> ConfigError | None:
+    """Returns the error about an option of a distribution that is not installed; None about any other name."""
+    distribution = BROUGHT_BY.get(name)
+    if distribution is None or is_installed(f"a2perf-{distribution}"):
         return None
-    brought = BROUGHT_BY["model"]
-    if not is_installed(f"a2perf-{brought}"):
-        return ConfigError(f"{shown} comes with the distribution a2perf-{brought}", hint=install_line(brought))
-    return ConfigError(f"{shown} was removed", hint=f"write it as {REMOVED[name]} into a file of --model FILE.toml")
+    return ConfigError(f"{shown} comes with the distribution a2perf-{distribution}", hint=install_line(distribution))
 
 
 @functools.cache

@@ -71,19 +71,6 @@ _IN_MANIFEST = (
 )  # fmt: skip
 """Settings that are part of the identity under fields of the manifest."""
 
-REMOVED = {
-    "clip_actions": "leave it out: finite actions are clipped into the box, and the record counts them",
-    "file_size_limit_bytes": "set artifact_limit_bytes, which also limits each file",
-    "output_limit_bytes": "10 MiB of each stream are kept; the submission can write more into a file",
-    "python_env_find_links": "set the environment variable PIP_FIND_LINKS or UV_FIND_LINKS to folders of wheels",
-    "python_env_size_bytes": "set artifact_limit_bytes: an environment may be as large as the artifacts",
-    "python_env_offline": "set the environment variable A2PERF_OFFLINE=1",
-    "sampling_interval_s": "set track_emissions_decorator.measure_power_secs",
-    "scratch_limit_bytes": "large files belong into the artifacts; memory_limit_bytes also counts those of /tmp",
-    "num_parallel_tasks": "one task at a time runs per two processors; `taskset` gives the run fewer",
-}
-"""What replaces a setting of an earlier version, as the text of a hint; kept for one release."""
-
 _BY_CONTENT = ("seeds_from", "held_out_task", "evaluation_seeds_file")
 
 

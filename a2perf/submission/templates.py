@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from a2perf.domains.moved import hint_for
 from a2perf.domains.registry import domains
 from a2perf.errors import ConfigError, UserError, command_line, did_you_mean
 
@@ -44,7 +43,7 @@ def create_submission(folder: str | os.PathLike[str], template: str = "numpy") -
     if template not in known:
         raise ConfigError(
             f"there is no template {template!r}{did_you_mean(template, known)}",
-            hint=hint_for(template, f"choose one of: {', '.join(known)}"),
+            hint=f"choose one of: {', '.join(known)}",
         )
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         another = command_line("a2perf", "init", f"{folder}_2")

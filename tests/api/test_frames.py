@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import a2perf
 from a2perf.api.views.table import Table
 from a2perf.errors import ConfigError, MissingDependency
 
@@ -171,11 +170,6 @@ def test_a_missing_library_names_the_extra(table: Table, monkeypatch: pytest.Mon
     assert str(caught.value) == (
         "a data frame needs the package pandas, which is not installed\n  Hint: pip install pandas"
     )
-
-
-def test_removed_function_names_its_replacement() -> None:
-    with pytest.raises(AttributeError, match=r"a2perf.to_frame was removed: use .to_pandas\(\)"):
-        a2perf.to_frame  # noqa: B018
 
 
 _TEXT = st.text(max_size=12)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import json
-import re
 import shlex
 import shutil
 import subprocess
@@ -60,27 +57,6 @@ def test_listing_tasks_imports_no_environment() -> None:
     assert fresh(code) == f"{len(a2perf.tasks())} []"
 
 
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "from a2perf import exporters",
-        "from a2perf.exporters import mlflow",
-        "from a2perf.exporters.mlflow import log_runs",
-        "a2perf.exporters",
-        "import a2perf.integrations.sb3",
-        "a2perf.integrations.sb3",
-    ],
-)
-def test_a_name_that_moved_is_an_error_with_its_distribution(statement: str) -> None:
-    code = f"import a2perf\ntry:\n    {statement}\nexcept (AttributeError, ImportError) as error:\n    print(error)"
-    package = "integrations" if "integrations" in statement else "exporters"
-    assert fresh(code) == (
-        f"a2perf.{package} is now a2perf_trackers, of the distribution a2perf-trackers: "
-        "pip install -e packages/trackers, in a checkout"
-    )
-    assert not hasattr(a2perf, package)
-
-
 # --- the parent of a checkout that is called a2perf -------------------------------------------------------------------
 
 
@@ -131,17 +107,3 @@ def test_another_checkout_in_the_working_directory_comes_first(tmp_path: Path) -
     (tmp_path / "a2perf").mkdir()
     (tmp_path / "a2perf" / "__init__.py").write_text("")
     assert fresh("import a2perf; print(a2perf.__file__)", cwd=tmp_path) == str(tmp_path / "a2perf" / "__init__.py")
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("a2perf.learning.sb3", "a2perf.learning is now a2perf_baselines.learning"),
-        ("a2perf.domains.web_navigation.pairs", "is now a2perf_baselines.web_navigation.pairs"),
-        ("a2perf.domains.quadruped_locomotion.agents.sb3_adapter", "is now a2perf_baselines.quadruped_locomotion,"),
-    ],
-)
-def test_an_import_of_a_module_that_moved_names_its_distribution(old: str, new: str) -> None:
-    with pytest.raises(ImportError, match=re.escape(new) + r".* pip install -e packages/baselines"):
-        importlib.import_module(old)
-    assert importlib.util.find_spec("a2perf.errors") is not None

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 import a2perf
-from a2perf.cli import _status, cli
 from a2perf.errors import ConfigError, UserError
 from a2perf.metrics.time_to_result import score_times
 
@@ -72,11 +71,3 @@ def test_files_and_folders_are_no_longer_read(times: Any) -> None:
         a2perf.time_to_result(times)
     assert raised.value.message == "times are not a mapping of mappings"
     assert "read_csv" in raised.value.hint
-
-
-@pytest.mark.parametrize("option", ["--score=time_to_result", "--times", "--target", "--held_out", "--exact"])
-def test_removed_options_name_their_replacement(option: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert _status(cli, ["leaderboard", "runs", option], "a2perf") == 2
-    error = capsys.readouterr().err
-    assert f"the option {option.partition('=')[0].replace('_', '-')} was removed" in error
-    assert "a2perf.time_to_result" in error

@@ -80,8 +80,6 @@ def test_validate_ends_with_1_when_anything_is_wrong(a2perf: Any, write: Write) 
         (("generate", "--submission", "random", "--task", "dog_pace", "--level", "expert"), "need each other"),
         (("generate", "--submission", "random", "--task", "dog_pace", "--id", "a b"), "not a dataset name"),
         (("generate", "--submission", "random", "--task", "dog_pace", "--env-arg", "x"), "is not name=value"),
-        (("combine", "a-v0", "b-v0", "--merge", "binary"), "the option --merge was removed"),
-        (("inspect", "a-v0"), "a2perf datasets inspect was removed"),
         (("list", "toys/nothing-v0"), "no dataset toys/nothing-v0"),
         (("generate", "--root-dir", ".", "--task", "dog_pace"), "contains no training run"),
     ],

@@ -214,7 +214,7 @@ run --submission entry --gin-config train.gin --launcher nonsense
 run --submission entry --gin-config train.gin --python-env nonsense
 run --submission entry --gin-config train.gin --domain nonsense
 run --submission entry --gin-config train.gin --task nonsense
-run --submission entry --gin-config train.gin --memory nonsense
+run --submission entry --gin-config train.gin --memory-limit-bytes nonsense
 check missing
 check entry --steps 0
 status many --json

@@ -277,6 +277,6 @@ def test_removed_options_name_their_replacement(run: Run, project: Path) -> None
     status, _, errors = run(line)
     assert status == 2
     assert errors.splitlines() == [
-        "a2perf: the option --slurm-template-path was removed",
+        "a2perf: a2perf benchmark does not take --slurm-template-path",
         "  Hint: --launcher slurm places the runs on a Slurm cluster",
     ]

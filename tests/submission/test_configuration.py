@@ -13,7 +13,6 @@ from a2perf.submission.gin_origin import locate, origin_of
 from a2perf.submission.main_submission import task_bindings
 from a2perf.submission.participant_gin import Binding
 from a2perf.submission.participant_settings import ALLOWED, permitted
-from a2perf.submission.settings import REMOVED
 from a2perf.submission.submission_util import Submission
 from tests.made_submissions import WEB
 from tests.made_submissions import gin as gin_file
@@ -84,15 +83,11 @@ def test_the_later_of_both_names_of_a_setting_counts(tmp_path) -> None:
     assert of_submission == {"Submission.num_inference_steps": 7}
 
 
-def test_settings_of_older_files_are_accepted_or_name_their_replacement(tmp_path) -> None:
+def test_settings_of_older_files_are_accepted(tmp_path) -> None:
     assert parse(tmp_path, f"{HEAD}Submission.time_participant_code = False\n").num_inference_steps == 0
     builds = f"{HEAD}Submission.python_env = 'isolated'\nSubmission.python_env_builds = True\n"
     assert parse(tmp_path, builds).python_env == "built"
     assert parse(tmp_path, f"{HEAD}Submission.plot_metrics = False\n").num_inference_steps == 1000
-    for name, instead in REMOVED.items():
-        with pytest.raises(ConfigError, match=rf"line 3: Submission\.{name} was removed") as caught:
-            parse(tmp_path, f"{HEAD}Submission.{name} = 1\n")
-        assert caught.value.hint == instead
 
 
 def test_a_misspelt_parameter_of_create_domain_is_not_an_argument_of_the_environment(tmp_path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from a2perf.plugins import is_installed
 from a2perf.records import Manifest
 from a2perf.runs import read_runs
 from a2perf.sandbox import why_unavailable
@@ -220,18 +221,12 @@ def test_a_broken_service_ends_a_run_before_it_starts(point: str, message: str, 
     assert place.a2perf("--help").returncode == 0
 
 
-@pytest.mark.parametrize("words", [("--model-endpoint", "http://h/v1"), ("--model-call-limit=3",)])
-def test_an_option_of_an_earlier_version_names_its_replacement(words: tuple[str, ...], place: Place) -> None:
-    done = place.run(*words)
-    assert done.returncode == 2
-    assert len(done.stderr.splitlines()) == 2
-    assert "a2perf-agents" in done.stderr or "--model FILE.toml" in done.stderr
-
-
-def test_a_gin_name_of_an_earlier_version_names_its_replacement(place: Place) -> None:
-    place.write(AGENT, GIN + "Submission.model_output_limit = 5\n")
-    done = place.run()
-    assert done.returncode == 2
-    assert len(done.stderr.splitlines()) == 2
-    assert "Submission.model_output_limit" in done.stderr
-    assert "a2perf-agents" in done.stderr or "output_tokens" in done.stderr
+@pytest.mark.skipif(is_installed("a2perf-agents"), reason="a2perf-agents is installed")
+def test_a_setting_of_a_distribution_that_is_not_installed_names_it(place: Place) -> None:
+    by_option = place.run("--model", "model.toml")
+    place.write(AGENT, GIN + "Submission.model = 'model.toml'\n")
+    for done in (by_option, place.run()):
+        assert done.returncode == 2
+        said, hint = done.stderr.splitlines()
+        assert said.endswith("model comes with the distribution a2perf-agents")
+        assert "packages/agents" in hint

@@ -13,12 +13,9 @@ from click.testing import CliRunner
 import a2perf
 from a2perf.cli.competition import competition as command
 from a2perf.cli.submission_folder import check, init
-from a2perf.domains.moved import hint_for
 from a2perf.domains.registry import stored_fingerprint
 from a2perf.errors import ConfigError
-from a2perf.plugins import install_line
 from a2perf.report.competition_page import is_false_claim
-from a2perf_placement import DOMAIN
 from a2perf_placement.benchmark import Benchmark
 from a2perf_placement.competition import PROFILE, design_task, import_design
 from a2perf_placement.environment import MacroPlacementEnv
@@ -243,10 +240,3 @@ def test_the_default_template_names_this_one_on_a_task_that_takes_whole_placemen
     report = a2perf.check(tmp_path / "mine", task="place_toy_macro_stdcell", steps=3, train_limit_s=600)
     assert not report
     assert "one action of this task is a whole placement" in str(report)
-
-
-def test_the_core_names_the_distribution_for_what_it_brings() -> None:
-    names = {task.name for task in DOMAIN.tasks} | {environment.id for environment in DOMAIN.environments}
-    names |= {DOMAIN.name, *DOMAIN.competition_profiles, *(Path(form.file).stem for form in DOMAIN.forms)}
-    for name in names:
-        assert hint_for(name, "") == f"a2perf-placement brings it: {install_line('placement')}"

@@ -14,7 +14,6 @@ from click.testing import CliRunner
 from huggingface_hub import ModelCard
 from markdown_it import MarkdownIt
 
-from a2perf.cli import main
 from a2perf.errors import ConfigError, MissingDependency, UserError
 from a2perf.metrics.scores import score_runs
 from a2perf.records import ConfigurationRecord, SubmissionInfo
@@ -192,7 +191,3 @@ def test_command_writes_and_prints(tmp_path: Path, capsys: pytest.CaptureFixture
     assert printed.output.rstrip() == file.read_text().rstrip()
     with pytest.raises(ConfigError, match="exists already"):
         run(command, [str(LEARNED), "-o", str(file)], standalone_mode=False, catch_exceptions=False)
-    for option in ("--tag=x", "--library", "--every-metric", "--push=me/ars", "--dataset=toys/boxes", "--pull-request"):
-        with pytest.raises(SystemExit, match="2"):
-            main(["export", "huggingface", str(LEARNED), option])
-        assert f"the option {option.partition('=')[0]} was removed" in capsys.readouterr().err
