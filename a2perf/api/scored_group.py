@@ -40,7 +40,7 @@ HEADLINES = {
         ("memory_rss_peak", "Memory", "peak"),
     ),
     "generalization": (
-        ("generalization", "Score", "over all tasks"),
+        ("generalization", "Return", "mean over all tasks"),
         ("energy_gross", "Energy", ""),
         ("wall_clock", "Time", ""),
         ("memory_rss_peak", "Memory", "peak"),

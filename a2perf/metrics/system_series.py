@@ -67,8 +67,9 @@ def energy_course(columns: Mapping[str, Any]) -> EnergyCourse | None:
 def report_of_table(columns: Mapping[str, Any]) -> TrackingReport:
     """Returns what an emissions table says about one run; numbers of missing columns stay unknown.
 
-    Energy and emissions are sums over processes of their last cumulative values, powers are means over rows, and
-    memory is that of all processes at the times of the first. A table that does not name a quality is estimated.
+    Energy and emissions are sums over processes of their last cumulative values. Powers are means over rows, added up
+    over processes that ran at the same time; sessions one after the other add up their wall times instead. Memory is
+    that of all processes at the times of the first. A table that does not name a quality is estimated.
     """
     report = nothing_tracked()
     rows = len(next(iter(columns.values()), ()))
@@ -80,19 +81,20 @@ def report_of_table(columns: Mapping[str, Any]) -> TrackingReport:
     parts = {"energy_consumed": energy} | {f"{name}_energy": getattr(energy, name) for name in COMPONENTS}
     for name, part in parts.items():
         part.gross_kwh, part.quality, part.method = _last_sum(columns, name, groups, rows), quality, method
+    sessions = _sessions(columns, groups, duration)
+    walls = [_wall_clock(columns, session, duration) for session in sessions]
     for name in COMPONENTS:
         watts = _numbers(columns, f"{name}_power", rows)
         if watts is not None and np.isfinite(watts).any():
-            means = [np.nanmean(watts[group]) for group in groups if np.isfinite(watts[group]).any()]
-            getattr(energy, name).power_mean_w = float(sum(means))
+            getattr(energy, name).power_mean_w = _mean_power(watts, sessions, walls)
     report.emissions.kg_co2eq, report.emissions.method = _last_sum(columns, "emissions", groups, rows), method
     report.emissions.factor_source = _word(columns, "region") or _word(columns, "country_name")
-    report.wall_s = _wall_clock(columns, groups, duration, rows)
+    report.wall_s = math.fsum(walls)
     memory = _memory(columns, groups, rows)
     if memory is not None:
         report.rss_mean_bytes = float(memory.mean()) * BYTES_PER_GB
         report.rss_peak_bytes = float(memory.max()) * BYTES_PER_GB
-    report.processes_peak = len(groups)
+    report.processes_peak = max(map(len, sessions))
     return report
 
 
@@ -169,14 +171,50 @@ def _last_sum(columns: Mapping[str, Any], name: str, groups: Sequence[Any], rows
     return float(sum(last)) if last else math.nan
 
 
-def _wall_clock(columns: Mapping[str, Any], groups: Sequence[Any], duration: Values | None, rows: int) -> float:
+def _sessions(columns: Mapping[str, Any], groups: Sequence[Any], duration: Values | None) -> list[list[Any]]:
+    """Returns the groups that overlap in time together, in the order of their starts.
+
+    Without timestamps and durations all are taken to have run at the same time.
+    """
+    if "timestamp" not in columns or duration is None or len(groups) == 1:
+        return [list(groups)]
+    stamps = seconds_of(list(columns["timestamp"]))
+    spans = [(float(stamps[group[0]] - duration[group[0]]), float(np.max(stamps[group]))) for group in groups]
+    if not np.isfinite(spans).all():
+        return [list(groups)]
+    found: list[list[Any]] = []
+    end = -math.inf
+    for (start, last), group in sorted(zip(spans, groups, strict=True), key=lambda pair: pair[0]):
+        if start >= end:
+            found.append([])
+        found[-1].append(group)
+        end = max(end, last)
+    return found
+
+
+def _mean_power(watts: Values, sessions: Sequence[Sequence[Any]], walls: Sequence[float]) -> float:
+    """Returns the mean power in watts: added up over the processes of a session, weighted by time over sessions."""
+    of_sessions = [
+        (sum(np.nanmean(watts[group]) for group in session if np.isfinite(watts[group]).any()), wall)
+        for session, wall in zip(sessions, walls, strict=True)
+        if any(np.isfinite(watts[group]).any() for group in session)
+    ]
+    power, weights = np.array(of_sessions, np.float64).T
+    if not (np.isfinite(weights).all() and weights.sum() > 0.0):
+        weights = np.ones_like(power)
+    return float(np.average(power, weights=weights))
+
+
+def _wall_clock(columns: Mapping[str, Any], groups: Sequence[Any], duration: Values | None) -> float:
+    """Returns the wall time of processes that ran at the same time; NaN if it is not known."""
     if "timestamp" in columns and all(group.size > 1 for group in groups):
         times = seconds_of(list(columns["timestamp"]))
         if np.isfinite(times).all():
             first = max(float(times[group].min()) for group in groups)
             last = min(float(times[group].max()) for group in groups)
             return last - first if last > first else math.nan
-    return math.nan if duration is None or not np.isfinite(duration).any() else float(np.nanmax(duration))
+    own = np.empty(0) if duration is None else duration[np.concatenate(groups)]
+    return float(np.nanmax(own)) if np.isfinite(own).any() else math.nan
 
 
 def _memory(columns: Mapping[str, Any], groups: Sequence[Any], rows: int) -> Values | None:

@@ -84,7 +84,7 @@ def _summary(summary: FirstScreen) -> list[str]:
     parts = [f"{counted(len(failed), 'run')} failed:\n\n" + "\n".join(failed)] if failed else []
     if not summary.tasks:
         return parts
-    heads = ("Task", "Submission", "Score", "Worst 5 %", f"Energy per decision, {summary.energy_unit}",
+    heads = ("Task", "Submission", summary.score_title, "Worst 5 %", f"Energy per decision, {summary.energy_unit}",
              f"Latency per decision, {summary.latency_unit}", "Trust")  # fmt: skip
     rows = [
         (task.title, f"{row.label.title} ({row.label.kind})" if row.label.kind else row.label.title, row.score,
@@ -94,7 +94,7 @@ def _summary(summary: FirstScreen) -> list[str]:
     ]  # fmt: skip
     table = to_markdown(text_table("Summary", heads, rows, texts=2))
     note = "Score: 0 is the floor, 1 the expert; without reference scores the mean return."
-    return [*parts, table, note]
+    return [*parts, table, *([note] if summary.score_title != "Return" else [])]
 
 
 def _figure(chart: Chart) -> str:

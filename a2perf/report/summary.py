@@ -58,6 +58,7 @@ class SummaryRow:
         bar: None without a normalised score.
         worst: mean of the worst 5 % of the episodes, on the scale of ``score``.
         chips: remarks on the result; ``state`` is the tone, ``hint`` the explanation.
+        normalised: whether the score has a scale from floor to expert; otherwise it is a mean return.
     """
 
     label: Label
@@ -68,6 +69,7 @@ class SummaryRow:
     energy: Text
     latency: Text
     chips: tuple[Text, ...]
+    normalised: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,6 +111,14 @@ class FirstScreen:
     noisy: int
     runs: int
     ticks: tuple[float, float] = (0.0, 100.0)
+
+    @property
+    def score_title(self) -> str:
+        """Heading of the first number: a score has a scale of 0 and 1, a return has that of its task."""
+        normalised = {row.normalised for task in self.tasks for row in task.rows if row.score.text}
+        return {frozenset({True}): "Score", frozenset({True, False}): "Score or return"}.get(
+            frozenset(normalised), "Return"
+        )
 
     def has_bars(self) -> bool:
         """Returns whether any score is normalised."""
@@ -198,6 +208,7 @@ def _row(entry: _Entry, label: Label, energy: Scale, latency: Scale) -> SummaryR
         energy=_energy_cell(entry, energy),
         latency=_latency_cell(entry, latency),
         chips=tuple(chips_of(groups)),
+        normalised=entry.score is not None,
     )
 
 

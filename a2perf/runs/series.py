@@ -25,6 +25,7 @@ from a2perf.errors import UserError
 from a2perf.runs.bundles.files import FileStatus
 from a2perf.runs.bundles.log_files import LogFiles, LogKind, child_name, is_hparams_folder, reader_of
 from a2perf.runs.events.series_cache import CachedLog, Columns, SeriesCache
+from a2perf.runs.foreign.tables import is_absent
 from a2perf.stranger_files import StrangerFileError
 
 RETURN_TAGS = (
@@ -296,8 +297,8 @@ class SeriesReader:
         times = None if time_name is None else self._columns(kind, status, log, time_name)[0]
         if steps.size != values.size or (times is not None and times.size != values.size):
             return None  # the file was replaced while it was read
-        # an empty cell means that the metric was not logged in that row
-        logged = ~np.isnan(steps) & ~np.isnan(values)
+        # an empty cell means that the metric was not logged in that row, a NaN that the run had failed
+        logged = ~np.isnan(steps) & ~is_absent(values)
         if not logged.any():
             return None
         return _of_one_writer(

@@ -295,3 +295,23 @@ def test_a_table_of_several_runs_is_not_read_as_one_curve(tmp_path: Path) -> Non
     run = a2perf.read_run(tmp_path / "all.csv")
     assert run.curve is None
     assert run.conditions == ("2 runs in one file (columns env_id, seed); `a2perf rlops import` separates them",)
+
+
+@pytest.mark.parametrize("form", ["history", "events", "progress", "csv"])
+def test_a_logged_nan_stays_one_in_every_format_and_an_empty_cell_is_absent(form: str, tmp_path: Path) -> None:
+    values = [1.0, 2.0, float("nan"), float("nan")]
+    folder = tmp_path / "CartPole-v1__ppo__3__17"
+    if form == "history":
+        rows = [{METRIC: "NaN" if value != value else value, "global_step": step} for step, value in enumerate(values)]
+        history(folder, rows)
+    elif form == "events":
+        logged(folder, list(enumerate(values)))
+    else:
+        folder.mkdir()
+        name, step = ("progress.csv", "time/total_timesteps") if form == "progress" else ("curve.csv", "step")
+        lines = [f"{number},{value},0.5" for number, value in enumerate(values)]
+        (folder / name).write_text(f"{step},{METRIC},loss\n" + "\n".join([*lines, "4,,0.5"]) + "\n")
+    runs = brought(tmp_path / "store", folder, env_id="CartPole-v1", experiment="ppo", seed=3)
+    found = points(tmp_path / "store", runs[0])
+    assert found[0] == [0, 1, 2, 3]
+    np.testing.assert_array_equal(found[1], values)

@@ -213,7 +213,9 @@ def _domain_table(table: DomainTable, page: ProtocolPage) -> dict[str, Any]:
         (_SUBMISSION, [who_cell(row.name, row.version, row.info, "", row.reason) for row in rows]),
         (_VIEW, [_view_cell(table.domain, row.view) for row in rows]),
         (
-            _score_head("Score, all tasks", " and tasks") if several else _score_head("Score"),
+            _score_head("Score, all tasks", " and tasks")
+            if several
+            else _score_head("Score" if any(row.score.normalised for row in rows) else "Return"),
             [score_cell(row.score, ends, best=row.leads) if table.ranked() else Text() for row in rows],
         ),
     ]
@@ -250,7 +252,8 @@ def _view_cell(domain: str, view: str) -> Text:
 
 
 def _score_head(title: str, over: str = "") -> Column:
-    hint = f"Interquartile mean over runs{over} with its 95 % interval; marks: floor (0) and expert (1)"
+    marks = "; marks: floor (0) and expert (1)" if title.startswith("Score") else ""
+    hint = f"Interquartile mean over runs{over} with its 95 % interval{marks}"
     return Column(key="score", title=title, kind="score", first="descending", is_sorted=True, hint=hint)
 
 
@@ -267,7 +270,10 @@ def _board(
         (_RANK, [Text(text=rank_range(row) or MISSING) for row in board.rows]),
         (_SUBMISSION, who),
         (_VIEW, [_view_cell(board.domain, entry.view) for entry in entries]),
-        (_score_head("Score"), [score_cell(one.score, ends, best=one.contestant in best) for one in entries]),
+        (
+            _score_head("Score" if any(entry.score.normalised for entry in entries) else "Return"),
+            [score_cell(entry.score, ends, best=entry.contestant in best) for entry in entries],
+        ),
     ]
     for column in main:
         first: Literal["ascending", "descending"] = "ascending" if column.direction == "min" else "descending"

@@ -51,7 +51,7 @@ from a2perf.runs.foreign.foreign_layouts import (
     monitor_head,
     runs_in_table,
 )
-from a2perf.runs.foreign.tables import MAX_BYTES, plain_cell, read_table
+from a2perf.runs.foreign.tables import ABSENT, MAX_BYTES, plain_cell, read_table
 from a2perf.runs.run import RunIdentity
 from a2perf.runs.series import STEP_COLUMNS, Series, SeriesReader
 from a2perf.storage import MAX_VALUES, read_json, values_of_json, write_record
@@ -227,7 +227,8 @@ def _of_history(path: Path) -> list[ForeignRun]:
 def _tables(series: dict[str, tuple[Column, Column, Column]]) -> dict[str, list[list[object]]]:
     tables: dict[str, list[list[object]]] = {}
     for name, (steps, values, times) in series.items():
-        rows = [[plain_cell(cell) for cell in row] for row in zip(steps, values, times, strict=True)]
+        elapsed = np.where(np.isnan(times), ABSENT, times)
+        rows = [[plain_cell(cell) for cell in row] for row in zip(steps, values, elapsed, strict=True)]
         file = folder_name(name)
         while f"{file}.csv" in tables:  # another metric has the same name as a file
             file += "_"

@@ -32,7 +32,9 @@ MAX_COLUMNS, MAX_LINE_CHARACTERS, MAX_HEADERS = 10_000, 1 << 20, 100
 _MOST_NAME = 100  # limit on the characters of a column's name in a condition
 _LEFT_OUT = "what follows was left out"
 _EMISSIONS = ("run_id", "timestamp", "duration", "energy_consumed", "cpu_power", "gpu_power", "ram_power")
-_EMPTY = frozenset(("", "None", "nan", "NaN", "null"))
+_EMPTY = frozenset(("", "None", "null"))
+ABSENT = math.copysign(math.nan, -1.0)
+"""The value of an empty cell. A NaN that a run logged has the other sign, since it is a failure and not an absence."""
 
 
 @dataclass
@@ -40,7 +42,7 @@ class CsvTable:
     """Columns of equal length.
 
     Attributes:
-        columns: float64 with NaN for empty and non-numeric cells; a list of text if hardly any cell is a number.
+        columns: float64 with ``ABSENT`` for empty and non-numeric cells; a list of text if hardly any is a number.
     """
 
     columns: dict[str, Column] = field(default_factory=dict)
@@ -84,7 +86,7 @@ def table_of(files: BundleFiles, name: str, *, skip_comments: bool = False, need
 
 
 def stacked(tables: Sequence[CsvTable]) -> CsvTable:
-    """Concatenates tables of several writers or versions; absent columns are NaN."""
+    """Concatenates tables of several writers or versions; absent columns are ``ABSENT``."""
     if len(tables) == 1:
         return tables[0]
     result = CsvTable(rows=sum(table.rows for table in tables))
@@ -104,7 +106,7 @@ def stacked(tables: Sequence[CsvTable]) -> CsvTable:
         else:
             result.columns[name] = np.concatenate(
                 [
-                    np.full(table.rows, np.nan) if column is None else np.asarray(column, np.float64)
+                    np.full(table.rows, ABSENT) if column is None else np.asarray(column, np.float64)
                     for table, column in zip(tables, found, strict=True)
                 ]
             )
@@ -127,10 +129,17 @@ def read_emissions(files: BundleFiles, names: Sequence[str]) -> tuple[dict[str, 
     return (stacked(tables).columns if tables else {}), conditions
 
 
+def is_absent(values: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Returns which values of a column are empty cells."""
+    return np.isnan(values) & np.signbit(values)
+
+
 def plain_cell(cell: object) -> object:
-    """Returns a cell for people and files: whole numbers as integers, ``""`` for NaN."""
+    """Returns a cell for people and files: whole numbers as integers, ``""`` for ``ABSENT``, ``"nan"`` for NaN."""
     if isinstance(cell, float | np.floating):
-        return "" if np.isnan(cell) else int(cell) if float(cell).is_integer() else float(cell)
+        if np.isnan(cell):
+            return "" if np.signbit(cell) else "nan"
+        return int(cell) if float(cell).is_integer() else float(cell)
     return cell
 
 
@@ -144,7 +153,8 @@ def _table(data: bytes, needs: Sequence[str]) -> CsvTable:
         return CsvTable(conditions=conditions or ["no header line"])
     header = rows[0]
     parts: list[tuple[list[str], list[list[str]]]] = [(header, [])]
-    torn = 0
+    torn: list[list[str]] = []
+    short = 0
     for row in rows[1:]:
         if row[0] == header[0] and len(row) > 1 and all(not _is_number(cell) for cell in row):
             if row != parts[-1][0]:
@@ -153,11 +163,23 @@ def _table(data: bytes, needs: Sequence[str]) -> CsvTable:
                     break
                 parts.append((row, []))
         elif len(row) != len(parts[-1][0]):
-            torn += 1
+            # the writer leaves out columns without a value; the energies before them stand in their places
+            padded = _padded(row, parts[-1][0]) if needs else None
+            if padded is None:
+                torn.append(row)
+            else:
+                parts[-1][1].append(padded)
+                short += 1
         else:
             parts[-1][1].append(row)
+    if short:
+        conditions.append(f"{short} row(s) without their empty columns, read up to the first of them")
     if torn:
-        conditions.append(f"{torn} row(s) with a wrong number of cells left out")
+        conditions.append(f"{len(torn)} row(s) with a wrong number of cells left out")
+        if lost := _lost_runs(torn, parts):
+            return CsvTable(
+                conditions=[*conditions, f"no costs: those of {lost} run(s) are in rows that were left out"]
+            )
     generations = {tuple(names) for names, _ in parts}
     if len(generations) > 1:
         conditions.append(f"mixed headers: rows of {len(generations)} generations, joined by column name")
@@ -172,6 +194,29 @@ def _table(data: bytes, needs: Sequence[str]) -> CsvTable:
         conditions.append(f"no column {', '.join(missing)}")
     result.conditions = conditions
     return result
+
+
+def _padded(row: list[str], header: list[str]) -> list[str] | None:
+    """Returns a short row of an emissions table up to the country, and empty cells from there on.
+
+    Returns None if a cell is missing before the country, which shows in a word among the numbers.
+    """
+    if "country_name" not in header or not header.index("country_name") < len(row) < len(header):
+        return None
+    place, first = header.index("country_name"), header.index("duration") if "duration" in header else 0
+    if _is_number(row[place]) or not all(_is_number(cell) or cell in _EMPTY for cell in row[first:place]):
+        return None
+    return [*row[:place], *[""] * (len(header) - place)]
+
+
+def _lost_runs(torn: Sequence[list[str]], parts: Sequence[tuple[list[str], list[list[str]]]]) -> int:
+    """Returns how many runs of an emissions table have no complete row; energies of the others are cumulative."""
+    header = parts[0][0]
+    if "run_id" not in header or "energy_consumed" not in header:
+        return 0
+    kept = {row[names.index("run_id")] for names, rows in parts if "run_id" in names for row in rows}
+    at = header.index("run_id")
+    return len({row[at] for row in torn if len(row) > at} - kept)
 
 
 def _bounded_lines(data: bytes, conditions: list[str]) -> Iterator[str]:
@@ -194,14 +239,18 @@ def _columns(header: list[str], rows: list[list[str]], conditions: list[str]) ->
     table = CsvTable(rows=len(rows))
     for name, cells in zip(header, zip(*rows, strict=True) if rows else [()] * len(header), strict=True):
         try:
-            table.columns[name] = np.array(cells, np.float64)
+            values = np.array(cells, np.float64)
+            values[np.isnan(values)] = np.nan  # the text "-nan" is a NaN too
+            table.columns[name] = values
             continue
         except ValueError:
             pass
         if not any(_is_number(cell) for cell in cells):
-            table.columns[name] = np.full(len(cells), np.nan) if all(cell in _EMPTY for cell in cells) else list(cells)
+            table.columns[name] = np.full(len(cells), ABSENT) if all(cell in _EMPTY for cell in cells) else list(cells)
             continue
-        values = np.array([float(cell) if _is_number(cell) else np.nan for cell in cells])
+        known = np.array([_is_number(cell) for cell in cells])
+        values = np.array([float(cell) if number else 0.0 for cell, number in zip(cells, known, strict=True)])
+        values[np.isnan(values)], values[~known] = np.nan, ABSENT
         bad = sum(not _is_number(cell) and cell not in _EMPTY for cell in cells)
         if bad * 2 > len(cells):
             table.columns[name] = list(cells)
