@@ -8,9 +8,10 @@ results from the bundles.
 from __future__ import annotations
 
 import errno
+import functools
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -60,7 +61,7 @@ class QueueFile:
     """An open file with the tables of a queue.
 
     Raises:
-        UserError: the file cannot be opened, is not a queue, or has a newer schema.
+        UserError: the file cannot be opened, is not a queue, or has a newer or another schema.
         InfrastructureError: the disk is full or broken. Every method raises it and leaves the entries unchanged.
     """
 
@@ -90,20 +91,29 @@ class QueueFile:
         self.close()
 
     def _open(self) -> None:
-        self._connection.execute("PRAGMA journal_mode = WAL")
-        self._connection.execute("PRAGMA synchronous = NORMAL")  # no fsync per transaction: the bundles decide anyway
+        # The file may come from another person, and a view or a trigger in it is a program.
+        self._connection.execute("PRAGMA trusted_schema = OFF")
+        self._connection.execute("BEGIN")  # both reads see one state, also while another process creates the tables
         version = self._connection.execute("PRAGMA user_version").fetchone()[0]
+        found = _definitions(self._connection)
+        self._connection.execute("COMMIT")
         if version > _SCHEMA:
             raise UserError(
                 f"the queue {self.path} has schema {version}; this a2perf knows up to {_SCHEMA}",
                 hint="use the a2perf version that created it, or another --root_dir",
             )
+        if found != _known_definitions(version):
+            raise UserError(
+                f"{self.path} is not a queue that a2perf made: it defines other tables, views or triggers",
+                hint="do not use files of others here; `a2perf score` reads the runs themselves",
+            )
+        self._connection.execute("PRAGMA journal_mode = WAL")
+        self._connection.execute("PRAGMA synchronous = NORMAL")  # no fsync per transaction: the bundles decide anyway
         if version < _SCHEMA:
             with self._transaction():  # another process may have created the tables: read again
                 version = self._connection.execute("PRAGMA user_version").fetchone()[0]
-                steps = [*(_TABLES.split(";") if version < 1 else ()), *([_SINCE_2] if version < 2 else ())]
                 # Statement by statement: executescript would first commit the open transaction and so give up its lock.
-                for step in steps:
+                for step in _steps(version, _SCHEMA):
                     self._connection.execute(step)
                 self._connection.execute(f"PRAGMA user_version = {_SCHEMA}")
 
@@ -130,6 +140,25 @@ class QueueFile:
             if _of_the_disk(error):
                 raise _disk_error(self.path, error) from error
             raise
+
+
+def _steps(version: int, wanted: int) -> list[str]:
+    """Returns the statements that lead from one schema to another."""
+    return [*(_TABLES.split(";") if version < 1 <= wanted else ()), *([_SINCE_2] if version < 2 <= wanted else ())]
+
+
+@functools.cache
+def _known_definitions(version: int) -> set[tuple[str, str, str | None]]:
+    """Returns what a queue of a schema defines."""
+    with closing(sqlite3.connect(":memory:")) as fresh:
+        for step in _steps(0, version):
+            fresh.execute(step)
+        return _definitions(fresh)
+
+
+def _definitions(connection: sqlite3.Connection) -> set[tuple[str, str, str | None]]:
+    """Returns kind, name and text of every definition in a file; reading them executes none."""
+    return {tuple(row) for row in connection.execute("SELECT type, name, sql FROM sqlite_master")}
 
 
 def _of_the_disk(error: BaseException) -> bool:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -20,6 +22,7 @@ from a2perf.experiments.junit import junit_document
 from a2perf.experiments.performance_test import run_test
 from a2perf.experiments.performance_test.condition import PerformanceVerdict
 from a2perf.experiments.submit import summary_text
+from a2perf.launch.queue_file import QueueFile
 from a2perf.metrics.submitted import ProtocolRecord, ProtocolScore, SubmittedRun
 from a2perf.records import SubmissionIdentity
 from a2perf.runs.bundles import files
@@ -240,3 +243,26 @@ def test_spaces_that_take_all_memory_are_refused(space: str) -> None:
 
     with pytest.raises(UserError, match="not a supported Gymnasium space"):
         from_json(space)
+
+
+def test_a_strangers_queue_with_a_view_in_the_place_of_a_table_is_not_queried(tmp_path: Path, noted) -> None:
+    """A view is a program that runs in the reader; this one would not end."""
+    folder = tmp_path / "experiment"
+    with QueueFile(folder / "queue.sqlite"):
+        pass
+    with contextlib.closing(sqlite3.connect(folder / "queue.sqlite")) as database:
+        database.executescript(
+            "DROP TABLE entries; CREATE VIEW entries AS WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c)"
+            " SELECT n AS number, 'k' AS key FROM c;"
+        )
+    done = subprocess.run(
+        [sys.executable, "-m", "a2perf", "status", str(folder)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "is not a queue that a2perf made" in done.stderr
+    assert len(done.stderr.splitlines()) <= 5
+    noted("a queue with a view that does not end, read by `a2perf status`", "refused by its definitions")
