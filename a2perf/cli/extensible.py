@@ -31,7 +31,9 @@ BROUGHT_BY = {
 SUMMARIES = {
     "audit": "Attack environments and their scores with policies that should not win.",
     "model": "Show or redact calls to a language model.",
-    "references": "Measure the scores that normalise returns of an environment: 0 is the best trivial policy, 1 the expert.",
+    "references": (
+        "Measure the scores that normalise returns of an environment: 0 is the best trivial policy, 1 the expert."
+    ),
     "serve": "Serve environments to clients in other processes.",
 }
 """The lines of the help for commands of distributions: the help imports none of them."""

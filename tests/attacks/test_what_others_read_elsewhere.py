@@ -17,6 +17,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+import a2perf
 from a2perf.errors import UserError
 from a2perf.experiments.junit import junit_document
 from a2perf.experiments.performance_test import run_test
@@ -33,6 +34,7 @@ from a2perf.runs.series import SeriesReader
 from a2perf.runs.stores import index
 from a2perf.stranger_files import Bounds
 from tests.attacks.test_what_others_read import BAD, NAME, _check, hostile, obeyed, printed
+from tests.metrics import made_bundles
 from tests.rlops.made_runs import METRIC, write_run
 
 __all__ = ["hostile"]
@@ -266,3 +268,30 @@ def test_a_strangers_queue_with_a_view_in_the_place_of_a_table_is_not_queried(tm
     assert "is not a queue that a2perf made" in done.stderr
     assert len(done.stderr.splitlines()) <= 5
     noted("a queue with a view that does not end, read by `a2perf status`", "refused by its definitions")
+
+
+def test_one_extreme_return_does_not_take_the_report_of_its_neighbours(tmp_path: Path, noted) -> None:
+    """The return is finite and its square is not; all hashes fit."""
+    for seed in (1, 2):
+        made_bundles.write_inference(tmp_path / "runs" / f"honest_{seed}", seed)
+    bundle = made_bundles.write_inference(tmp_path / "runs" / "hostile", 3, name="hostile")
+    path = bundle / "metrics" / "rollouts.json"
+    document = json.loads(path.read_text())
+    for episode in document["episodes"]:
+        episode["episode_return"] = 1e308
+    path.write_text(json.dumps(document))
+    made_bundles.seal(bundle)
+    for words in (["score", "--all"], ["report", "-o", "page"], ["leaderboard", "-o", "site"]):
+        command = [sys.executable, "-m", "a2perf", words[0], "runs", *words[1:]]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0, done.stderr
+        assert "Traceback" not in done.stderr
+        assert "RuntimeWarning" not in done.stderr
+    (honest, *_) = [group for group in a2perf.score(tmp_path / "runs").groups if group.entry["algorithm"] == "agent"]
+    assert honest["returns"].value == pytest.approx(11.5, abs=1.0)
+    done = subprocess.run(
+        [sys.executable, "-m", "a2perf", "validate", str(bundle)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert "the return 1e+308 of episode 0 is too large" in done.stdout
+    noted("a finite return of which the square is not", "the run is not counted, its neighbours are reported")

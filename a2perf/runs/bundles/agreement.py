@@ -7,6 +7,7 @@ bundle must hold exactly that, in order and once. Hashes cannot show this: whoev
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,8 @@ from a2perf.runs.bundles.bundle_reader import BundleReader, RecordedEpisodes, re
 from a2perf.runs.bundles.files import BundleFiles
 from a2perf.runs.foreign.tables import table_of
 
+MOST = 1e100
+"""The largest return that counts; squares and sums of larger ones overflow."""
 NOT_COUNTED = "not counted"
 """Begins the conditions of a run that contradicts itself: readers leave its measurements out."""
 
@@ -179,6 +182,9 @@ def _episodes(reader: BundleReader, manifest: Manifest, asked: _Asked) -> Iterat
             yield f"{evaluation.name}: episode {episode.index} is not the one that {layout.MANIFEST} asks for"
     if len({episode.index for episode in found}) != len(found):
         yield f"{evaluation.name} holds an episode twice"
+    for episode in found:  # sums over runs stay finite: no run takes the results of its neighbours down
+        if MOST < abs(episode.episode_return) < math.inf:
+            yield f"{evaluation.name}: the return {episode.episode_return:g} of episode {episode.index} is too large"
     if evaluation.results is None:
         return
     about = (evaluation.results.task, evaluation.results.env_id)

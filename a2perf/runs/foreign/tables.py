@@ -32,6 +32,7 @@ MAX_COLUMNS, MAX_LINE_CHARACTERS, MAX_HEADERS = 10_000, 1 << 20, 100
 _MOST_NAME = 100  # limit on the characters of a column's name in a condition
 _LEFT_OUT = "what follows was left out"
 _EMISSIONS = ("run_id", "timestamp", "duration", "energy_consumed", "cpu_power", "gpu_power", "ram_power")
+_MOST = 1e100  # squares and sums of larger numbers overflow
 _EMPTY = frozenset(("", "None", "null"))
 ABSENT = math.copysign(math.nan, -1.0)
 """The value of an empty cell. A NaN that a run logged has the other sign, since it is a failure and not an absence."""
@@ -241,6 +242,9 @@ def _columns(header: list[str], rows: list[list[str]], conditions: list[str]) ->
         try:
             values = np.array(cells, np.float64)
             values[np.isnan(values)] = np.nan  # the text "-nan" is a NaN too
+            if (large := np.isfinite(values) & (np.abs(values) > _MOST)).any():
+                conditions.append(f"{large.sum()} cell(s) of column {name[:_MOST_NAME]} are too large")
+                values[large] = ABSENT
             table.columns[name] = values
             continue
         except ValueError:
