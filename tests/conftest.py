@@ -281,6 +281,7 @@ GROUPS: dict[str, Group] = {
     ),
     "pybullet": Group(_module("pybullet"), "CPython 3.11 and `pip install -e '.[quadruped-locomotion]'`"),
     "mujoco": Group(_module("mujoco"), "`pip install mujoco`"),
+    "competition": Group(_module("a2perf_competition"), "`make packages`"),
     "mtkahypar": Group(_module("mtkahypar"), "`make packages`"),
     "nvml": Group(_nvml, "a machine with an NVIDIA GPU and its driver"),
     "rapl": Group(_rapl, "a machine that exposes RAPL energy counters to its users"),

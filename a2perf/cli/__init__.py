@@ -47,7 +47,6 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "rlops": ("a2perf.cli.rlops:rlops", "Compare groups of runs and find regressions."),
     },
     "Publish": {
-        "competition": ("a2perf.cli.competition:competition", "Create, run and publish a competition."),
         "validate": ("a2perf.cli.bundles:validate", "Check the files and signatures of recorded runs."),
         "reproduce": ("a2perf.cli.reproduce:reproduce", "Repeat recorded runs and judge their claims."),
         "sign": ("a2perf.cli.bundles:sign", "Sign recorded runs."),

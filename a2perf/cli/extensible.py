@@ -18,6 +18,7 @@ from a2perf.plugins import entry_points, install_line
 GROUP = "a2perf.commands"
 BROUGHT_BY = {
     "audit": "audit",
+    "competition": "competition",
     "data.netlist": "placement",
     "export.huggingface": "trackers",
     "export.mlflow": "trackers",

@@ -67,6 +67,7 @@ def play(page: str, folder: Path, *, having: tuple[str, ...] = ()) -> int:
 
 def _marks(page: str) -> list[pytest.MarkDecorator]:
     needed = [pytest.mark.group("h5py")] if page == DATASETS else []
+    needed += [pytest.mark.group("competition")] if page.endswith("competition") else []
     return needed if page in QUICK else [pytest.mark.slow, pytest.mark.timeout(900), *needed]
 
 

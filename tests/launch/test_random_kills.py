@@ -20,7 +20,7 @@ from tests.waiting import Child
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kinds", [pytest.param(KINDS, id="every kind")])
+@pytest.mark.parametrize("kinds", [pytest.param(KINDS, id="every kind", marks=pytest.mark.group("competition"))])
 def test_random_kills_lose_nothing_and_leave_nothing(
     kinds: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -282,8 +282,6 @@ submit missing -o submitted
 submit entry
 submit entry -o submitted --task nonsense
 submit entry -o submitted --protocol nonsense
-competition verify missing
-competition run missing
 python-env
 init new_entry
 init ./new_entry

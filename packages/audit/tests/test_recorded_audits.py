@@ -27,7 +27,7 @@ def test_every_task_of_the_protocols_has_the_page_of_its_audit(tmp_path: Path) -
 
 
 def test_recorded_audits_can_be_sealed() -> None:
-    from a2perf.experiments.competition.records import AuditTerms
+    from a2perf_competition.records import AuditTerms
 
     content = audits.RECORDED.read_bytes()
     assert len(AuditTerms.of(content).verdicts) == len(CHECKS) * len(json.loads(content))

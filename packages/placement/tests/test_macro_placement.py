@@ -11,11 +11,11 @@ import pytest
 from click.testing import CliRunner
 
 import a2perf
-from a2perf.cli.competition import competition as command
 from a2perf.cli.submission_folder import check, init
 from a2perf.domains.registry import stored_fingerprint
 from a2perf.errors import ConfigError
-from a2perf.report.competition_page import is_false_claim
+from a2perf_competition.command import competition as command
+from a2perf_competition.page import is_false_claim
 from a2perf_placement.benchmark import Benchmark
 from a2perf_placement.competition import PROFILE, design_task, import_design
 from a2perf_placement.environment import MacroPlacementEnv

@@ -13,16 +13,21 @@ from typing import Any, get_type_hints
 import click
 import msgspec
 
+import a2perf_competition as competitions
 from a2perf import terminal
-from a2perf.api.competition_site import publish_site
 from a2perf.cli.experiment import print_failures, runs_table
 from a2perf.cli.launch_options import LaunchOptions, launch_options
 from a2perf.cli.shared_options import TRUSTED_KEYS, is_given
 from a2perf.domains.competition_profile import competition_profile
 from a2perf.domains.registry import get_domain
 from a2perf.errors import ConfigError
-from a2perf.experiments import competition as competitions
-from a2perf.experiments.competition import (
+from a2perf.launch import QueueEntry
+from a2perf.runs.bundles.files import kind_at
+from a2perf.runs.packed.packed_archive import packed_top
+from a2perf.stranger_files import Kind
+from a2perf.submission.options import normalised
+from a2perf.submission.run_options import run_options
+from a2perf_competition import (
     Checked,
     CompetitionTerms,
     Entrants,
@@ -31,16 +36,11 @@ from a2perf.experiments.competition import (
     enter_all,
     read_entrants,
 )
-from a2perf.experiments.competition.draw import nonce_sha256
-from a2perf.experiments.competition.entrants import PYTHON_ENVS
-from a2perf.experiments.competition.folder_check import NONCE
-from a2perf.experiments.competition.records import ENTRANTS
-from a2perf.launch import QueueEntry
-from a2perf.runs.bundles.files import kind_at
-from a2perf.runs.packed.packed_archive import packed_top
-from a2perf.stranger_files import Kind
-from a2perf.submission.options import normalised
-from a2perf.submission.run_options import run_options
+from a2perf_competition.draw import nonce_sha256
+from a2perf_competition.entrants import PYTHON_ENVS
+from a2perf_competition.folder_check import NONCE
+from a2perf_competition.records import ENTRANTS
+from a2perf_competition.site import publish_site
 
 _TERMS = (
     "latency_steps", "train_time_limit_s", "call_timeout_s", "load_timeout_s", "run_time_limit_s",

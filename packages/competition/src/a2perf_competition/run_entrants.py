@@ -10,16 +10,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from a2perf.errors import ConfigError, UserError
-from a2perf.experiments.competition.draw import Draw, draw_seeds
-from a2perf.experiments.competition.entrants import Entrant, Entrants, enter_all, read_entrants
-from a2perf.experiments.competition.records import (
-    SEED_SECRET,
-    Competition,
-    CompetitionTerms,
-    Evaluator,
-    canonical_sha256,
-)
-from a2perf.experiments.competition.required_runs import RequiredRun, bindings_of, required_runs
 from a2perf.experiments.evaluator_run import evaluator_run
 from a2perf.launch import QUEUE_FILE, Conductor, ExperimentResult, Queue, Resources, Restart, RunSpec
 from a2perf.launch.local import LocalLauncher
@@ -29,6 +19,16 @@ from a2perf.sandbox.limits import participants_bytes
 from a2perf.storage import write_atomic
 from a2perf.submission.evaluator import seed_secret
 from a2perf.system import usable_processors
+from a2perf_competition.draw import Draw, draw_seeds
+from a2perf_competition.entrants import Entrant, Entrants, enter_all, read_entrants
+from a2perf_competition.records import (
+    SEED_SECRET,
+    Competition,
+    CompetitionTerms,
+    Evaluator,
+    canonical_sha256,
+)
+from a2perf_competition.required_runs import RequiredRun, bindings_of, required_runs
 
 
 def run(

@@ -11,21 +11,23 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from a2perf.cli.competition import competition as command
+import a2perf_competition as competitions
 from a2perf.domains.registry import domains, load_attribute, register_environments
 from a2perf.errors import ConfigError, UserError
-from a2perf.experiments import competition as competitions
-from a2perf.experiments.competition import run_entrants
-from a2perf.experiments.competition.entrants import Entrant, Entrants, enter_all
-from a2perf.experiments.competition.records import Competition, CompetitionTerms
-from a2perf.experiments.competition.required_runs import required_runs
-from a2perf.experiments.competition.run_entrants import run_specs
-from a2perf.experiments.competition.standings import EntrantStanding, TaskStanding, ranked
 from a2perf.launch import RunSpec
-from a2perf.report.competition_page import FrontPage, competition_page
 from a2perf.runs.packed import signing
 from a2perf.storage import read_json
+from a2perf_competition import run_entrants
+from a2perf_competition.command import competition as command
+from a2perf_competition.entrants import Entrant, Entrants, enter_all
+from a2perf_competition.page import FrontPage, competition_page
+from a2perf_competition.records import Competition, CompetitionTerms
+from a2perf_competition.required_runs import required_runs
+from a2perf_competition.run_entrants import run_specs
+from a2perf_competition.standings import EntrantStanding, TaskStanding, ranked
+from tests.accessibility import problems
 from tests.made_submissions import policy, write_submission
+from tests.report.browser import Browser
 from tests.submission import wheels
 
 
@@ -273,11 +275,11 @@ def test_consent_to_a_level_that_cannot_hide_the_secrets_is_published(tmp_path: 
 
 
 def test_other_code_than_the_committed_one_runs_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from a2perf.experiments.competition import records
+    from a2perf_competition import records
 
     made = cup(tmp_path)
     run_entrants.check_evaluator(made)
-    monkeypatch.setattr(records, "package_sha256", lambda: "0" * 64)
+    monkeypatch.setattr(records, "package_sha256", lambda *package: "0" * 64)
     with pytest.raises(UserError, match="a2perf_sha256 is 0000"):
         run_entrants.check_evaluator(made)
 
@@ -447,6 +449,20 @@ def test_the_page_names_winner_organizer_and_where_the_commitment_was_published(
         for name in ("ada", "bob")
     ]))  # fmt: skip
     assert "Tie between ada and bob" in tied
+
+
+@pytest.mark.group("chromium")
+def test_page_of_a_competition_is_accessible(browser: Browser, tmp_path: Path) -> None:
+    ada = TaskStanding(task="one", held_out=True, returns=[-1.5])
+    bob = TaskStanding(task="one", held_out=True, failures=[["timeout", "too slow"]])
+    results = [
+        EntrantStanding(number=1, name="ada", place="ada", sha256="", tasks=[ada], rank=1, mean=-1.5),
+        EntrantStanding(number=2, name="bob", place="bob", sha256="", tasks=[bob]),
+    ]
+    page = tmp_path / "index.html"
+    front = FrontPage("Cup", [("Sandbox", "bubblewrap")], "ab" * 32, "then", "now", ["a problem"], results, "cd" * 32)
+    page.write_text(competition_page(front))
+    assert problems(browser, page) == []
 
 
 # --- five entrants, end to end ----------------------------------------------------------------------------------------

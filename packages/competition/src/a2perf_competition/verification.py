@@ -17,10 +17,19 @@ from typing import Any, TypeVar
 import msgspec
 
 from a2perf.errors import UserError
-from a2perf.experiments.competition.creation import write_tasks
-from a2perf.experiments.competition.draw import DRAW, Draw, entrants_without_share, read_draw
-from a2perf.experiments.competition.entrants import Entrant, EntrantList, close, read_entrants
-from a2perf.experiments.competition.records import (
+from a2perf.launch.queue_entry import INFRASTRUCTURE, PREREQUISITE
+from a2perf.records import Manifest, Record, RunState
+from a2perf.runs.bundles.bundle import now
+from a2perf.runs.bundles.files import files_of, kind_at, names_at
+from a2perf.runs.bundles.inventory import artifacts_sha256, find_bundles, read_manifest
+from a2perf.runs.bundles.layout import ATTIC, is_archived
+from a2perf.runs.packed.packed_archive import packed_top
+from a2perf.storage import parse_json, parse_record, write_atomic, write_json, write_record
+from a2perf.stranger_files import Kind, StrangerFileError, chunks, printable, walk
+from a2perf_competition.creation import write_tasks
+from a2perf_competition.draw import DRAW, Draw, entrants_without_share, read_draw
+from a2perf_competition.entrants import Entrant, EntrantList, close, read_entrants
+from a2perf_competition.records import (
     AUDIT,
     COMMITMENT,
     ENTRANTS,
@@ -40,18 +49,9 @@ from a2perf.experiments.competition.records import (
     has_sealed_audit,
     task_file,
 )
-from a2perf.experiments.competition.required_runs import RequiredRun, required_runs
-from a2perf.experiments.competition.run_checks import UNPUBLISHED, Promise, check_run, read_episodes
-from a2perf.experiments.competition.standings import EntrantStanding, OutcomeRecord, Standing, TaskStanding, ranked
-from a2perf.launch.queue_entry import INFRASTRUCTURE, PREREQUISITE
-from a2perf.records import Manifest, Record, RunState
-from a2perf.runs.bundles.bundle import now
-from a2perf.runs.bundles.files import files_of, kind_at, names_at
-from a2perf.runs.bundles.inventory import artifacts_sha256, find_bundles, read_manifest
-from a2perf.runs.bundles.layout import ATTIC, is_archived
-from a2perf.runs.packed.packed_archive import packed_top
-from a2perf.storage import parse_json, parse_record, write_atomic, write_json, write_record
-from a2perf.stranger_files import Kind, StrangerFileError, chunks, printable, walk
+from a2perf_competition.required_runs import RequiredRun, required_runs
+from a2perf_competition.run_checks import UNPUBLISHED, Promise, check_run, read_episodes
+from a2perf_competition.standings import EntrantStanding, OutcomeRecord, Standing, TaskStanding, ranked
 
 RUNS, OUTCOMES, RESULTS = "runs", "outcomes.json", "results.json"
 _MAX_BYTES = 256 << 20

@@ -5,12 +5,12 @@ entrants on the public and the secret tasks, ``reveal`` publishes the secrets an
 recomputes every claim from them.
 """
 
-from a2perf.experiments.competition.creation import create, create_from_profile, read_references
-from a2perf.experiments.competition.draw import draw_seeds
-from a2perf.experiments.competition.entrants import Entrants, close, enter_all, read_entrants
-from a2perf.experiments.competition.records import Commitment, Competition, CompetitionTerms, Secret, load
-from a2perf.experiments.competition.run_entrants import run, run_specs
-from a2perf.experiments.competition.verification import Checked, check_reveal, check_runs, reveal
+from a2perf_competition.creation import create, create_from_profile, read_references
+from a2perf_competition.draw import draw_seeds
+from a2perf_competition.entrants import Entrants, close, enter_all, read_entrants
+from a2perf_competition.records import Commitment, Competition, CompetitionTerms, Secret, load
+from a2perf_competition.run_entrants import run, run_specs
+from a2perf_competition.verification import Checked, check_reveal, check_runs, reveal
 
 __all__ = [
     "Checked",

@@ -14,12 +14,12 @@ from collections.abc import Sequence
 import msgspec
 
 from a2perf.errors import ConfigError
-from a2perf.experiments.competition.entrants import Entrant, EntrantList, close
-from a2perf.experiments.competition.records import Competition, Secret
 from a2perf.records import Record
 from a2perf.runs.bundles.bundle import now
 from a2perf.storage import read_record, write_record
 from a2perf.stranger_files import printable
+from a2perf_competition.entrants import Entrant, EntrantList, close
+from a2perf_competition.records import Competition, Secret
 
 DRAW = "draw.json"
 NOT_REVEALED = "its nonce was not revealed before the seeds were drawn"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import jinja2
 import msgspec
 
-from a2perf.experiments.competition.standings import EntrantStanding, TaskStanding
 from a2perf.plain_text import safe_link
 from a2perf.records import SubmissionInfo
 from a2perf.report.leaderboard.pages import STYLES, badge
@@ -16,6 +16,7 @@ from a2perf.report.names import slug, submission_title
 from a2perf.report.numbers_text import row_scale, written
 from a2perf.report.page import render
 from a2perf.report.tables import Cell, Column, Table, Text, columns, ranking, text_table
+from a2perf_competition.standings import EntrantStanding, TaskStanding
 
 LEADERBOARD = "leaderboard"
 """Folder of the leaderboard beside the page."""
@@ -88,6 +89,7 @@ def competition_page(page: FrontPage) -> str:
     }  # fmt: skip
     return render(
         "competition.html",
+        loader=jinja2.PackageLoader("a2perf_competition"),
         styles=STYLES,
         scripts=(),
         page=page,

@@ -16,13 +16,13 @@ from pathlib import Path
 import msgspec
 
 from a2perf.errors import ConfigError, UserError
-from a2perf.experiments.competition.folder_check import NONCE, FolderCheck, examine
-from a2perf.experiments.competition.records import ENTRANTS, REVEALED, Competition, canonical_sha256
 from a2perf.records import Record
 from a2perf.runs.bundles.bundle import now
 from a2perf.sandbox import get_sandbox
 from a2perf.storage import read_record, write_record
 from a2perf.stranger_files import printable
+from a2perf_competition.folder_check import NONCE, FolderCheck, examine
+from a2perf_competition.records import ENTRANTS, REVEALED, Competition, canonical_sha256
 
 HIDING = ("bubblewrap", "docker")
 """Levels at which an entrant can read nothing of the competition except its own artifacts."""

@@ -13,19 +13,19 @@ from pathlib import Path
 
 import pytest
 
-from a2perf.experiments import competition as competitions
-from a2perf.experiments.competition import folder_check
-from a2perf.experiments.competition.draw import nonce_sha256, read_draw
-from a2perf.experiments.competition.entrants import EntrantList
-from a2perf.experiments.competition.records import Competition
+import a2perf_competition as competitions
 from a2perf.records import Manifest
 from a2perf.runs.bundles.bundle import write_manifest
 from a2perf.runs.bundles.inventory import read_manifest, record_files
 from a2perf.runs.packed.pack import pack, unpack
 from a2perf.storage import read_json, read_record, write_json, write_record
+from a2perf_competition import folder_check
+from a2perf_competition.draw import nonce_sha256, read_draw
+from a2perf_competition.entrants import EntrantList
+from a2perf_competition.records import Competition
+from packages.competition.tests.test_competition import allowed, cup, place, run, write
 from tests.deep_folders import nest
 from tests.killed_python import kill_first_starts
-from tests.launch.test_competition import allowed, cup, place, run, write
 
 SPY = """
     import os, pathlib

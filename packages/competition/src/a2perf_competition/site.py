@@ -8,7 +8,13 @@ from pathlib import Path
 
 from a2perf.domains import domain_title, task_title
 from a2perf.errors import UserError, command_line
-from a2perf.experiments.competition import (
+from a2perf.launch import QUEUE_FILE, Queue, QueueEntry, State
+from a2perf.launch.outcomes import scored_episodes
+from a2perf.report.leaderboard import Trust, write_leaderboard
+from a2perf.report.leaderboard.writing import Progress
+from a2perf.storage import read_json, write_atomic, write_json
+from a2perf.system import usable_processors
+from a2perf_competition import (
     Checked,
     Competition,
     CompetitionTerms,
@@ -19,17 +25,11 @@ from a2perf.experiments.competition import (
     read_references,
     reveal,
 )
-from a2perf.experiments.competition.entrants import EntrantList
-from a2perf.experiments.competition.records import REVEALED
-from a2perf.experiments.competition.run_entrants import check_evaluator
-from a2perf.experiments.competition.standings import EntrantStanding, TaskStanding, outcome_of
-from a2perf.launch import QUEUE_FILE, Queue, QueueEntry, State
-from a2perf.launch.outcomes import scored_episodes
-from a2perf.report.competition_page import LEADERBOARD, FrontPage, competition_page
-from a2perf.report.leaderboard import Trust, write_leaderboard
-from a2perf.report.leaderboard.writing import Progress
-from a2perf.storage import read_json, write_atomic, write_json
-from a2perf.system import usable_processors
+from a2perf_competition.entrants import EntrantList
+from a2perf_competition.page import LEADERBOARD, FrontPage, competition_page
+from a2perf_competition.records import REVEALED
+from a2perf_competition.run_entrants import check_evaluator
+from a2perf_competition.standings import EntrantStanding, TaskStanding, outcome_of
 
 
 def publish_site(

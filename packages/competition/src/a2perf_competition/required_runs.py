@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from a2perf.domains.registry import get_domain
-from a2perf.experiments.competition.records import CompetitionTerms, Secret, place_of, task_file
+from a2perf_competition.records import CompetitionTerms, Secret, place_of, task_file
 
 TRAINING_GIN, PUBLIC_GIN, SECRET_GIN = "training.gin", "inference.gin", "secret.gin"
 

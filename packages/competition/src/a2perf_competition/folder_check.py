@@ -1,6 +1,6 @@
 """Checks an entrant's folder in a separate process with resource limits, because its content is untrusted.
 
-``python -m a2perf.experiments.competition.folder_check FOLDER`` prints the result as JSON. Fifos, endless or sparse
+``python -m a2perf_competition.folder_check FOLDER`` prints the result as JSON. Fifos, endless or sparse
 files, deep trees and hostile requirements can only end this process.
 """
 

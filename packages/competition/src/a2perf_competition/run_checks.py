@@ -14,9 +14,6 @@ import msgspec
 
 from a2perf.domains.registry import get_domain
 from a2perf.errors import UserError
-from a2perf.experiments.competition.entrants import Entrant, Round
-from a2perf.experiments.competition.records import CompetitionTerms, Evaluator, Secret
-from a2perf.experiments.competition.required_runs import RequiredRun, bindings_of
 from a2perf.experiments.evaluator_run import recorded_bindings
 from a2perf.records import Episode, Manifest, RolloutResults, RunState
 from a2perf.runs.bundles.agreement import integrity
@@ -25,6 +22,9 @@ from a2perf.runs.bundles.layout import JOURNAL, ROLLOUTS
 from a2perf.storage import parse_record
 from a2perf.stranger_files import StrangerFileError, printable
 from a2perf.submission.evaluator.playing.seeds import RunSeeds
+from a2perf_competition.entrants import Entrant, Round
+from a2perf_competition.records import CompetitionTerms, Evaluator, Secret
+from a2perf_competition.required_runs import RequiredRun, bindings_of
 
 UNPUBLISHED = ("artifacts", "logs", "media")
 """Folders of a bundle that are not published: they contain the entrant's files. The manifest has their hashes."""

@@ -210,11 +210,13 @@ class Evaluator(Record, kw_only=True):
 
     Attributes:
         a2perf_sha256: hash of the package's content; every manifest contains it too.
+        competition_sha256: hash of the content of this package.
     """
 
     schema: int = 1
     a2perf_version: str
     a2perf_sha256: str
+    competition_sha256: str
     python: str
     packages: dict[str, str]
 
@@ -224,6 +226,7 @@ class Evaluator(Record, kw_only=True):
         return cls(
             a2perf_version=__version__,
             a2perf_sha256=package_sha256(),
+            competition_sha256=package_sha256(Path(__file__).parent),
             python=python_version(),
             packages=installed_packages(),
         )
@@ -232,7 +235,7 @@ class Evaluator(Record, kw_only=True):
         """Returns how another evaluator differs from this one, one sentence per difference."""
         found = [
             f"{name} is {getattr(other, name)}, committed {getattr(self, name)}"
-            for name in ("a2perf_version", "a2perf_sha256", "python")
+            for name in ("a2perf_version", "a2perf_sha256", "competition_sha256", "python")
             if getattr(self, name) != getattr(other, name)
         ]
         names = sorted({*self.packages, *other.packages})
