@@ -31,6 +31,7 @@ BROUGHT_BY = {
 """The distribution ``packages/NAME`` that brings a command, by the words of the command, joined with dots."""
 SUMMARIES = {
     "audit": "Attack environments and their scores with policies that should not win.",
+    "competition": "Create a competition, run the entries, and publish the results.",
     "model": "Show or redact calls to a language model.",
     "references": (
         "Measure the scores that normalise returns of an environment: 0 is the best trivial policy, 1 the expert."
