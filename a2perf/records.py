@@ -8,6 +8,7 @@ default. Units are part of the field's name (``_s`` seconds, ``_ns`` nanoseconds
 from __future__ import annotations
 
 import enum
+import hashlib
 from typing import Any
 
 import msgspec
@@ -503,3 +504,14 @@ class Manifest(Record, kw_only=True):
     models: list[str] = msgspec.field(default_factory=list)
     view: TaskView | None = None
     settings: dict[str, Any] = msgspec.field(default_factory=dict)
+
+    @property
+    def env_identity(self) -> str:
+        """What the environment is, as a hash; ``""`` if unknown.
+
+        An environment of a2perf is its behaviour, which the version in its id promises and the fingerprint guards. The
+        fingerprint plays three short episodes, so for another package the hash of its files is part of the identity.
+        """
+        if not self.env_fingerprint or self.environment is None or not self.environment.sha256:
+            return self.env_fingerprint or ""
+        return hashlib.sha256(f"{self.env_fingerprint} {self.environment.sha256}".encode()).hexdigest()

@@ -241,6 +241,6 @@ def _changed(
         if manifest.submission.sha256 != identity.sha256:
             found.append(f"{run.path}: made with other files of the submission")
         fingerprint = request.protocol.task(run.task).fingerprint
-        if run.mode != "generalization" and manifest.env_fingerprint != fingerprint:
+        if run.mode != "generalization" and manifest.env_identity != fingerprint:
             found.append(f"{run.path}: the environment behaves otherwise than the protocol's")
     return found

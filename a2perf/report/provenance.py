@@ -155,6 +155,7 @@ def _record(run: Run, manifest: Manifest) -> list[tuple[str, str, bool]]:
         ("Environment", manifest.env_id or "", True),
         ("Environment arguments", _json(manifest.env_kwargs), True),
         ("Environment fingerprint", (manifest.env_fingerprint or "")[:_HASH_DIGITS], True),
+        ("Environment package", _package(manifest), True),
         ("Submission", submission.name, False),
         ("Submission sha256", submission.sha256[:_HASH_DIGITS], True),
         ("Submission commit", commit, True),
@@ -190,6 +191,11 @@ def command(run: Run, manifest: Manifest) -> str:
 def _reports(run: Run) -> Mapping[str, TrackingReport]:
     """Returns the tracking report of each task; a run of one task has the name ``""``."""
     return run.tracking_by_task or {"": run.tracking}
+
+
+def _package(manifest: Manifest) -> str:
+    package = manifest.environment
+    return "" if package is None else f"{package.name} {package.version} (sha256 {package.sha256[:_HASH_DIGITS]})"
 
 
 def _sandbox(manifest: Manifest) -> str:

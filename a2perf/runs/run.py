@@ -63,7 +63,7 @@ class RunIdentity:
     Attributes:
         task: the task that results are ranked on, ``""`` when unknown or when there are several; see ``view``.
         version: hash of the submission's files, ``""`` when unknown.
-        fingerprint: hash of the environment's behaviour, ``""`` when unknown; runs with different ones are not pooled.
+        fingerprint: ``Manifest.env_identity``, ``""`` when unknown; runs with different ones are not pooled.
         mode: ``"train"``, ``"inference"``, ``"generalization"``, or ``""`` for a folder of all of them.
         state: how the run ended; ``"recorded"`` if the layout does not record it.
         env_kwargs: arguments of the environment, as ``seed_groups.env_arguments`` writes them, without those of the

@@ -140,7 +140,7 @@ def identity_of(folder: RunFolder, manifest: Manifest | None) -> RunIdentity:
         task=task,
         algorithm=algorithm,
         version=manifest.submission.sha256,
-        fingerprint=manifest.env_fingerprint or "",
+        fingerprint=manifest.env_identity,
         mode=mode,
         seed=manifest.root_seed,
         state="unfinished" if manifest.state is RunState.RUNNING else manifest.state.value,

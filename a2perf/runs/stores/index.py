@@ -29,7 +29,7 @@ from a2perf.runs.stores.seed_groups import ranked_task
 from a2perf.storage import MAX_RECORD_BYTES, parse_record, read_bounded, write_atomic
 
 INDEX_FILE = "index.msgpack"
-_VERSION = 6
+_VERSION = 7
 _NOT_RECORDED = "not recorded"
 """Stands for the host of a run that was published without it."""
 _LARGEST = 1e300
@@ -170,7 +170,7 @@ def _of_manifests(manifests: list[Manifest]) -> dict[str, Any]:
     found: dict[str, Any] = {
         "state": worst.value,
         "exit_code": deciding.exit_code,
-        "fingerprint": next((found.env_fingerprint for found in manifests if found.env_fingerprint), ""),
+        "fingerprint": next((found.env_identity for found in manifests if found.env_identity), ""),
         "python": " ".join(first.python[name] for name in ("implementation", "version") if name in first.python),
         "packages": first.python_env.packages if first.python_env is not None else {},
         "wall_s": _float(first.tracking.get("wall_s")),

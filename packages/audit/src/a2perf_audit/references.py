@@ -126,7 +126,7 @@ def measured(
         )
     return ProtocolTask(
         name=manifest.task, domain=manifest.domain, env_id=participant_id(str(manifest.env_id)), env_kwargs=kwargs,
-        train_kwargs={}, fingerprint=str(manifest.env_fingerprint), core=True, training_seeds=list(seeds),
+        train_kwargs={}, fingerprint=manifest.env_identity, core=True, training_seeds=list(seeds),
         budget=Budget(steps=0, energy_kwh=0.0, reason="no training"),
         evaluation=Evaluation(episodes=episodes, seeds="", seeds_sha256="", warmup_calls=0, timed_calls=0),
         thresholds=[0.5, 0.9], references={"random": random, "floor": floor, "expert": reference},
