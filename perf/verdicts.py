@@ -6,7 +6,7 @@ An experiment draws one score per seed, for candidate and baseline. ``python per
 * coverage: how often the 95 % interval of a mean (``bootstrap.mean_interval``) and of the interquartile mean over five
   tasks holds the true value, and its width in widths of the percentile bootstrap;
 * looks: how often sides without a difference are called better or worse at any of six looks at growing data, and how
-  often a difference of one standard deviation is found with 15 seeds; the regression gate likewise.
+  often a difference of one standard deviation is found with 15 seeds; and the same of the regression gate.
 """
 
 from __future__ import annotations

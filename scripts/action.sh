@@ -19,7 +19,7 @@ install() {
 run() {
 	local arguments=() words log="$RUNNER_TEMP/a2perf-output.txt" comment status=0
 	case "$A2PERF_ACTION_COMMAND" in
-	# by its name, so that a host without this level refuses instead of choosing a weaker one
+	# by its name: a host without this level refuses instead of choosing a weaker one
 	check) arguments=(--sandbox "$A2PERF_ACTION_SANDBOX") ;;
 	rlops) ;;
 	*)

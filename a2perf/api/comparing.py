@@ -124,7 +124,7 @@ def compare(
         >>> comparison.to_pandas()[["task", "metric", "difference", "result"]].head(2)
              task        metric    difference  result
         0  ariane       returns  3.620298e-01  better
-        1  ariane  energy_gross -4.961474e-07   worse
+        1  ariane  energy_gross -4.961474e-07  not separated
     """
     names = _texts("metric", metric)
     tasks = None if tasks is None else _texts("tasks", tasks)

@@ -65,7 +65,7 @@ def classify(entry: QueueEntry, ended: ExitStatus) -> AttemptOutcome:
 
 
 def settled(command: RunCommand, began: float, ended: ExitStatus) -> ExitStatus:
-    """Returns how a single run ended; one whose evaluator ended without a result is recorded as failed.
+    """Returns how a single run ended, and records it as failed if its evaluator ended without a result.
 
     The environment runs in the evaluator's process and can end it with any status. A run that was killed or interrupted
     from outside stays as it is: the same command resumes it.
@@ -96,7 +96,7 @@ def _ended_itself(ended: ExitStatus) -> bool:
 
 
 def _unfinished(manifest: Manifest, ended: ExitStatus) -> Failure:
-    """Returns the failure of a run whose evaluator ended itself: code in its process did that."""
+    """Returns the failure of a run if its evaluator ended itself: code in its process did that."""
     reason = ended.reason or f"its evaluator ended with status {ended.exit_code} and left no finished bundle"
     level = None if manifest.sandbox is None else manifest.sandbox.level
     # Below these levels the participant can have ended it with a signal.

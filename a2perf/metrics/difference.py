@@ -7,11 +7,11 @@ The interval of the difference of the means is the outer one of two. Welch's (Bi
 spreads. Pitman's (Journal of the Royal Statistical Society Supplement 4, 1937) inverts the permutation test of the
 means, which is exact for scores of one distribution, however skewed. Each of the two errs in a way that the other
 does not: Welch's with 3 skewed scores against 20, Pitman's with a small sample of large spread. Three scores against
-three have 20 permutations, too few for a level of 2.5 %, and there Welch's interval stands alone. A side whose scores
-all agree adds what its unseen runs can change (``bootstrap.unseen_reach``).
+three have 20 permutations, too few for a level of 2.5 %, and there Welch's interval stands alone. A side of equal
+scores adds what its unseen runs can change (``bootstrap.unseen_reach``).
 
 Whoever adds seeds and looks again gets further occasions for chance. ``at_any_look`` gives the confidence at which to
-decide with so many seeds, so that all looks together keep the confidence. ``perf/verdicts.py`` prints the error rates.
+decide with so many seeds: all looks together keep the confidence. ``perf/verdicts.py`` prints the error rates.
 """
 
 from __future__ import annotations

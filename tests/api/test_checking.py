@@ -42,7 +42,9 @@ def test_a_sound_submission_is_true_and_prints_what_the_command_prints(minimal: 
     result = CliRunner().invoke(
         command, [str(minimal), "--env-id", report.env_id, "--steps", "2"], standalone_mode=False
     )
-    assert (result.output, result.return_value) == (f"{report}\n", 0)
+    level, _, output = result.output.partition("\n")
+    assert level.startswith("sandbox: ")
+    assert (output, result.return_value) == (f"{report}\n", 0)
     assert str(report) == f"{minimal}: no problems; trained and stepped 2 times on CircuitTraining-ToyMacro-v0"
 
 

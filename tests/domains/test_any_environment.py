@@ -19,6 +19,7 @@ from a2perf.cli import main
 from a2perf.errors import ConfigError, RunFailed
 from a2perf.runs.bundles.bundle import write_manifest
 from a2perf.runs.bundles.inventory import read_manifest
+from tests.metrics.made_bundles import seal
 
 LANDER = '''
 import time
@@ -176,6 +177,9 @@ def test_a_package_is_imported_again_only_for_a_trusted_bundle(tmp_path: Path, c
         assert manifest.environment is not None
         manifest.environment = msgspec.structs.replace(manifest.environment, module=module)
         write_manifest(bundle, manifest)
+        rollouts = bundle / "metrics" / "rollouts.json"
+        rollouts.write_text(json.dumps({**json.loads(rollouts.read_text()), "env_id": "planted_envs:Short-v0"}))
+        seal(bundle)
         assert status("reproduce", str(forged), "--output", f"{forged}-again", "--fail-on", "unchecked") == 1
         assert "planted_envs:Short-v0 would be imported (accept: --trust-bundle)" in capsys.readouterr().out
         assert "planted_envs" not in sys.modules

@@ -261,10 +261,10 @@ def _tracking(reader: BundleReader, folder: str, recorded: dict[str, Any]) -> It
     rows = reader.tolerant(trace, lambda name: table_of(reader.files, name).numbers("elapsed_s"))
     if rows is None or "samples" not in report:
         return
-    starts = np.flatnonzero(np.diff(rows) < 0) + 1  # a resumed run continues the trace of the attempt before
-    last = rows.size - (int(starts[-1]) if starts.size else 0)
     attempts = 1 if reader.manifest is None else max(1, len(reader.manifest.attempts))
-    if last != report["samples"] or starts.size >= attempts:
+    # A resumed run continues the trace of the attempt before, of which the report holds no samples.
+    further = rows.size - report["samples"]
+    if further < 0 or (further > 0 and attempts == 1) or np.count_nonzero(np.diff(rows) < 0) >= attempts:
         yield f"{trace} does not hold the samples of {name}"
 
 

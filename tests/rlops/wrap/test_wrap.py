@@ -182,7 +182,7 @@ def test_the_same_seed_gives_the_same_run_and_the_same_command_is_done(
 def test_a_script_that_fails_keeps_what_it_had(tmp_path: Path, ending: str, kind: FailureKind, words: str):
     script = LOGGING.replace("    def get_action", f"    {ending}\n\n    def get_action")
     (tmp_path / "failing.py").write_text(script)
-    limit = ["--time-limit", "20"] if kind is FailureKind.TIMEOUT else []
+    limit = ["--run-time-limit-s", "20"] if kind is FailureKind.TIMEOUT else []
     done = wrap("failing.py", "--env", "FrozenLake-v1", "--seed", "1", *limit, cwd=tmp_path)
     assert done.returncode == 1
     bundle = only_bundle(tmp_path)

@@ -141,7 +141,7 @@ def _verdict(ending: Ending, name: str | None, limits: Limits, stderr: str) -> t
 
 
 def _out_of_memory(ending: Ending, limits: Limits) -> tuple[FailureKind, str]:
-    """Returns whose fault it is that the kernel, or the guard, killed processes of the tree for memory."""
+    """Returns the kind and cause of a failure in which the kernel, or the guard, killed processes for memory."""
     used = int(ending.limit_value or 0) if ending.limit == "memory_bytes" else 0
     used = max(used, ending.peak_memory_bytes or 0)
     if used >= _NEAR_LIMIT * (limits.memory_bytes or participants_bytes()):
