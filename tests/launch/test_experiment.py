@@ -336,7 +336,9 @@ def test_a_launcher_that_is_killed_again_and_again_gets_there(tmp_path: Path) ->
 
 
 def test_a_run_over_its_time_limit_fails_and_the_rest_goes_on(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, ("--gin_config", "training.gin", "inference.gin", "--workers", "1", "--run-time-limit-s", "5s"))
+    stage = Stage(
+        tmp_path, ("--gin_config", "training.gin", "inference.gin", "--workers", "1", "--run-time-limit-s", "5s")
+    )
     (stage.entry / "train.py").write_text("def train():\n    import time\n    time.sleep(600)\n")
     status, output = stage.run()
     assert status == 1, output
