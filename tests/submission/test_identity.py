@@ -173,7 +173,7 @@ def test_flags_in_the_form_of_absl(finished: Path, tmp_path: Path) -> None:
 
 def test_a_run_that_reaches_its_time_limit_has_failed(tmp_path: Path) -> None:
     entry = write_submission(tmp_path / "entry", train="def train():\n    import time\n    time.sleep(600)\n")
-    given = ("--gin_config", "training.gin", "--task", TASK, "--sandbox", "process", "--run-time-limit-s", "4s")
+    given = ("--gin_config", "training.gin", "--task", TASK, "--sandbox", "process", "--run-time-limit-s", "4")
     done = run_a2perf("run", "--submission", entry, "--root_dir", tmp_path / "root", *given, cwd=tmp_path)
     manifest = json.loads((tmp_path / "root" / "train" / "manifest.json").read_text())
     assert (done.returncode, manifest["state"], manifest["failure"]["kind"]) == (1, "failed", "timeout")
