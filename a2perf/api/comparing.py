@@ -93,7 +93,7 @@ def compare(
         tasks: the tasks to compare; None for all that the baseline and a candidate have. A candidate is judged on the
             tasks that it has runs on.
         question: ``"algorithm"`` (is the algorithm better? units are training seeds) or ``"policies"`` (are these
-            trained policies better? units are the episodes that all of them played, compared in pairs).
+            trained policies better? units are the episodes that both sides played, in pairs).
         gate: show the verdicts of the regression gate in texts, tables and pages; ``Comparison.verdict`` always has it.
         tolerance: of the gate: largest acceptable loss, as a share of the baseline's mean.
         tolerance_absolute: the same in units of the score; the larger counts.

@@ -110,6 +110,29 @@ def test_the_folder_of_a_comparison_has_the_files_of_the_command(tmp_path: Path)
     assert (tmp_path / "compare.html").read_text().count("<html") == 1
 
 
+def test_policies_are_compared_by_the_episodes_that_both_played(small: a2perf.Runs) -> None:
+    """Each training seed has evaluation episodes of its own: 3 seeds of 10 episodes are 30 pairs."""
+    names = {"baseline": "greedy_placer", "candidate": "annealing_placer"}
+    found = a2perf.compare(small, **names, tasks="ariane", question="policies")
+    (judged,) = found.judgements["annealing_placer"]
+    assert (judged.candidate.seeds, judged.baseline.seeds, judged.sign) == (30, 30, "better")
+    over_seeds = a2perf.compare(small, **names, tasks="ariane")
+    (by_seed,) = over_seeds.judgements["annealing_placer"]
+    assert by_seed.sign == "not separated"
+    assert judged.difference == pytest.approx(by_seed.difference, rel=1e-9)
+    assert judged.high - judged.low < 0.1 * (by_seed.high - by_seed.low)
+    assert "Question: these policies (units: shared episodes, in pairs)" in str(found)
+    assert "Question: this algorithm (units: training seeds)" in str(over_seeds)
+    assert (found.record().question, over_seeds.record().question) == ("policies", "algorithm")
+
+
+def test_policies_without_shared_episodes_are_not_compared(small: a2perf.Runs) -> None:
+    first, others = (small.where(algorithm="greedy_placer", task="ariane", seed=seed) for seed in (1, 2))
+    found = a2perf.compare(small, baseline=first, candidate=others, question="policies")
+    ((judged,),) = found.judgements.values()
+    assert judged.sign_reason == "not enough data (n=0 shared episodes, needs 3)"
+
+
 # --- groups -----------------------------------------------------------------------------------------------------------
 
 
@@ -303,6 +326,8 @@ PAIR = [*seeds("old", 3), *seeds("new", 3)]
         (PAIR, {"confidence": 95}, ConfigError, "confidence=95 is not a confidence level"),
         (PAIR, {"tolerance": -1}, ConfigError, "tolerance=-1"),
         (PAIR, {"last": 0}, ConfigError, "last=0"),
+        (PAIR, {"question": "policy"}, ConfigError, "question='policy' is not valid\n  Hint: use one of algorithm, "),
+        (PAIR, {"question": "policies", "metric": "energy_gross"}, ConfigError, "compares episodes, not energy_gross"),
         (PAIR, {"references": {"walk": (1.0, 1.0)}}, ConfigError, "references of 'walk'"),
         (PAIR, {"metric": ["returns", "energy_gross"], "tolerance_absolute": 1.0}, ConfigError,
          "tolerance_absolute is in units of one metric"),

@@ -101,7 +101,7 @@ def panels_of(
             for group, found in zip(request.groups, by_task, strict=True):
                 cell, unfinished, done = _cell(found.get(task, ()), metric, mode, task, request.last)
                 if request.question == "policies":
-                    cell = replace(cell, episodes=_shared_episodes(found.get(task, ()), metric, mode, task))
+                    cell = replace(cell, episodes=_by_episode(found.get(task, ()), metric, mode, task))
                 cells.append(cell)
                 if place == 0:
                     notices += notices_of(group, task, done, unfinished, cell)
@@ -188,8 +188,11 @@ def _cell(
     return cell_of(finished, unfinished, scores), unfinished, finished
 
 
-def _shared_episodes(runs: Sequence[Run], metric: Metric, mode: str, task: str) -> dict[int, float]:
-    """Returns the mean score over finished runs by the seed of an episode, of the episodes that all of them played.
+def _by_episode(runs: Sequence[Run], metric: Metric, mode: str, task: str) -> dict[int, float]:
+    """Returns the mean score of the finished runs that played an episode, by the seed of the episode.
+
+    Training seeds of an algorithm may be evaluated on episodes of their own, so an episode need not be one of all runs.
+    An episode without the metric is left out.
 
     Raises:
         ConfigError: the metric is not one of episodes, or the mode has none.
@@ -199,16 +202,13 @@ def _shared_episodes(runs: Sequence[Run], metric: Metric, mode: str, task: str) 
             f"question 'policies' compares episodes, not {metric.name} of the mode {mode}",
             hint="use the metric returns or success_rate of evaluations, or the question algorithm",
         )
-    played = [
-        {
-            one.seed: one.episode_return if metric.name == EPISODE_RETURN else float(one.success or False)
-            for one in run.episodes.get(run.identity.task or task, ())
-        }
-        for run in runs
-        if run.state in _DONE
-    ]
-    shared = sorted(set.intersection(*map(set, played))) if played else []
-    return {seed: float(np.mean([of_run[seed] for of_run in played])) for seed in shared}
+    scores: dict[int, list[float]] = {}
+    for run in (one for one in runs if one.state in _DONE):
+        for episode in run.episodes.get(run.identity.task or task, ()):
+            score = episode.episode_return if metric.name == EPISODE_RETURN else episode.success
+            if score is not None:
+                scores.setdefault(episode.seed, []).append(float(score))
+    return {seed: float(np.mean(of_runs)) for seed, of_runs in scores.items()}
 
 
 def _raise_missing(group: Group, metric: Metric, mode: str, runs: Sequence[Run]) -> None:

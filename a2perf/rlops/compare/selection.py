@@ -50,8 +50,7 @@ class GroupRuns:
         scores: mean of the last values of each, shape ``(runs,)``; NaN if a run diverged.
         failed: number of matching runs that did not finish or do not have the metric.
         provenance: of each score, ``"measured"``, ``"estimated"`` or ``"recorded"``; empty if all are recorded.
-        episodes: mean score over the runs by the seed of an episode, of the episodes that all runs played; empty if
-            training seeds are compared.
+        episodes: mean score of the runs that played an episode, by its seed; empty if training seeds are compared.
     """
 
     runs: tuple[StoredRun, ...] = ()

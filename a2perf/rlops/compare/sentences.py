@@ -86,11 +86,12 @@ def _is_open(item: Judgement) -> bool:
 
 
 def _separating(item: Judgement) -> str:
-    unit = "episodes" if item.paired else "seeds on each side"
+    unit, side = ("episode", "") if item.paired else ("seed", " on each side")
     if item.separating is None:
-        return f"not separated; {MOST_FURTHER_SEEDS} more {unit} would probably not separate them"
+        return f"not separated; {MOST_FURTHER_SEEDS} more {unit}s{side} would probably not separate them"
     low, high = item.separating
-    return f"not separated; {high if low == high else f'{low}–{high}'} more {unit} would probably separate them"
+    more = f"{high if low == high else f'{low}–{high}'} more {unit}{'s' if high > 1 else ''}{side}"
+    return f"not separated; {more} would probably separate them"
 
 
 def terminal_text(comparison: ComparedGroups, width: int | None = None) -> str:

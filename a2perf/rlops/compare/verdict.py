@@ -33,6 +33,7 @@ from a2perf.arrays import Values
 from a2perf.metrics.difference import LEAST_SEEDS, Sign, at_any_look
 from a2perf.metrics.difference import difference as difference_of
 from a2perf.metrics.statistics import student_cdf
+from a2perf.metrics.values import not_enough
 from a2perf.rlops.compare import exact
 from a2perf.rlops.compare.more_seeds import MOST_FURTHER_SEEDS, seeds_to_settle
 
@@ -184,7 +185,7 @@ def judge(
     if ours.mean is not None and theirs.mean is not None:
         plain = _with_interval(plain, look)
     if fewest < LEAST_SEEDS:
-        reason = f"not enough data (n={fewest}, needs {LEAST_SEEDS})"
+        reason = not_enough(fewest, LEAST_SEEDS, "shared episodes" if paired else "")
         return replace(plain, reason=reason, sign_reason=reason)
     if identical and not ours.lost:
         reason = "the same seeds give the same runs, bit for bit"
