@@ -10,9 +10,11 @@ import pytest
 from click.testing import CliRunner
 
 from a2perf.metrics import scored_runs
+from a2perf.records import StepCosts
 from a2perf.report import write_report
 from a2perf.runs import read_runs
 from a2perf.runs.run import Run
+from a2perf.runs.tracking_record import PhaseCost
 from a2perf.storage import write_record
 from a2perf_agents.calls import encode_entry, usage_of
 from a2perf_agents.command import model
@@ -142,6 +144,12 @@ def test_streams_and_redacted_journals(tmp_path: Path) -> None:
 def test_hostile_contents_are_escaped_and_the_page_can_be_searched(tmp_path: Path) -> None:
     entries = [*call(1, 0, HOSTILE, HOSTILE), *call(2, 0, "second question", "fill 7"), refused(0)]
     run = run_with(tmp_path / "r", entries)
+    run.step_costs["trot"] = StepCosts(
+        steps=40, account="cgroup_v2", round_trip_s=0.1, tree_s=0.01, in_calls_s=0.01, between_calls_s=0.0,
+        short_lived_s=0.0,
+    )  # fmt: skip
+    run.tracking.phases = {"rollouts": PhaseCost(wall_s=4.0, cpu_seconds=0.4, energy_gross_kwh=1e-6)}
+    run.tracking.energy.gross_kwh, run.tracking.energy.quality = 2e-6, "estimated"
     report = write_report([run], tmp_path / "report").page.read_text()
     assert "1 × budget exhausted" in report
     assert "without the model" in report  # beside the energy of the run

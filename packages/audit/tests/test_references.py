@@ -59,7 +59,7 @@ def measure(expert: str, *words: str) -> int:
 def test_references_normalise_runs_reports_and_leaderboards(monkeypatch: Any, tmp_path: Path, capsys: Any) -> None:
     new_key(tmp_path / "key")
     assert measure("expert", "--key", "key") == 0
-    assert "expert  500 [500, 500]  10 episodes of expert" in capsys.readouterr().out
+    assert "expert  500 [345.751, 654.249]  10 episodes of expert" in capsys.readouterr().out
     (task,) = json.loads(Path(FILE).read_text())["tasks"].values()
     floor, expert = (task["references"][kind]["mean"] for kind in ("floor", "expert"))
     assert 9 < floor < 60
