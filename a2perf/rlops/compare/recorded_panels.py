@@ -191,7 +191,7 @@ def _cell(
 def _by_episode(runs: Sequence[Run], metric: Metric, mode: str, task: str) -> dict[int, float]:
     """Returns the mean score of the finished runs that played an episode, by the seed of the episode.
 
-    Training seeds of an algorithm may be evaluated on episodes of their own, so an episode need not be one of all runs.
+    Training seeds of an algorithm may be evaluated on different episodes, so an episode need not be one of all runs.
     An episode without the metric is left out.
 
     Raises:

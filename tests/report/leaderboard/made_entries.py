@@ -61,10 +61,11 @@ class Field:
         )  # fmt: skip
         write_record(path / "metrics" / "rollouts.json", results)
         (path / "metrics" / "inference_emissions.csv").unlink()
+        kwh = 1e-6 * latency_scale * (1.0 + 0.002 * (seed - 1))  # no two measurements are equal
         report = TrackingReport(
             mode="inference", cpu_seconds=1.0, cpu_method="cgroup_v2",
             energy=TrackedEnergy(gross_kwh=1e-4, quality=quality, method="made", gross_uncertainty=_ONE_PERCENT),
-            phases={"rollouts": PhaseCost(wall_s=1.0, cpu_seconds=0.04, energy_gross_kwh=1e-6 * latency_scale)},
+            phases={"rollouts": PhaseCost(wall_s=1.0, cpu_seconds=0.04, energy_gross_kwh=kwh)},
             host=HostConditions(noisy=noisy, reasons=["others"] * noisy),
         )  # fmt: skip
         (path / "metrics" / "tracking.json").write_bytes(msgspec.json.encode(report))

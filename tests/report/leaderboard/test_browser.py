@@ -147,8 +147,7 @@ def test_the_pareto_view_is_reached_and_read_by_keyboard(page: Any) -> None:
     figure = board.find_elements("css selector", "figure")[1]  # energy per decision
     points = figure.find_elements("css selector", "svg a.point")
     names = [point.get_attribute("aria-label") for point in points]
-    # equal energies of three runs have wide intervals: all are tied, and none beats another
-    assert sum("on the Pareto front" in name for name in names) == 4, names
+    assert sum("on the Pareto front" in name for name in names) == 2, names  # tied, so neither beats the other
     assert sum("dominated" in name for name in names) == 2
     assert figure.find_element("css selector", "svg").get_attribute("role") == "group"
     fills = page.execute_script(
