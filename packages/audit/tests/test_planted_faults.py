@@ -81,6 +81,33 @@ def test_more_faults_are_found_in_other_environments() -> None:
     assert [finding.check for finding in audit(limited).failed] == ["maximum_reached"]
 
 
+def test_an_expert_that_raises_is_a_usage_error_and_no_return_of_zero(capsys: pytest.CaptureFixture[str]) -> None:
+    from a2perf.cli import main
+
+    words = ["audit", "CartPole-v1", "--expert", f"{WORLDS}:gives_up", "--episodes", "6", "--search-steps", "500"]
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    shown = capsys.readouterr()
+    assert ended.value.code == 2
+    assert "the expert raised ValueError('gives up') in step 1" in shown.err
+    assert "Traceback" not in shown.err
+    assert shown.out == ""
+
+
+def test_a_check_that_raises_could_not_run(capsys: pytest.CaptureFixture[str]) -> None:
+    from a2perf.cli import main
+
+    words = ["audit", f"{WORLDS}:Signals-v0", "--env-kwargs", '{"fault": "one process"}', "--episodes", "6"]
+    with pytest.raises(SystemExit) as ended:
+        main([*words, "--search-steps", "500"])
+    shown = capsys.readouterr().out
+    assert ended.value.code == 3
+    assert ", 1 could not run" in shown
+    (line,) = (line for line in shown.splitlines() if line.lstrip().startswith("process "))
+    assert "could not run" in line
+    assert "it raised ChildProcessError: it cannot be made in another process" in line
+
+
 def _energy(observation: Any) -> Any:
     cosine, sine, speed = map(float, observation)
     angle = math.atan2(sine, cosine)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from a2perf_audit.bench import FAILS, Bench, Finding, Subject
+from a2perf_audit.bench import COULD_NOT_RUN, FAILS, Bench, Finding, Subject
 from a2perf_audit.checks import CHECKS
 
 
@@ -29,6 +29,11 @@ class Audit:
         """The findings that do not hold."""
         return [finding for finding in self.findings if finding.verdict == FAILS]
 
+    @property
+    def not_run(self) -> list[Finding]:
+        """The checks that raised an exception."""
+        return [finding for finding in self.findings if finding.verdict == COULD_NOT_RUN]
+
     def as_json(self) -> dict[str, Any]:
         """Returns the audit as plain values."""
         return asdict(self)
@@ -41,7 +46,7 @@ def audit(subject: Subject, progress: Callable[[str], None] = lambda text: None)
         progress: called with the names of the environment and of each check.
 
     Raises:
-        UserError: it cannot be made.
+        UserError: it cannot be made, or the expert raised an exception.
     """
     bench = Bench(subject)
     try:

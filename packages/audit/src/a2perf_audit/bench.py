@@ -12,9 +12,9 @@ from typing import Any
 
 import a2perf
 from a2perf_audit import policies
-from a2perf_audit.episodes import Mean, Played, Policy, play
+from a2perf_audit.episodes import ExpertError, Mean, Played, Policy, play
 
-HOLDS, FAILS, NOT_APPLICABLE = "holds", "fails", "not applicable"
+HOLDS, FAILS, NOT_APPLICABLE, COULD_NOT_RUN = "holds", "fails", "not applicable", "could not run"
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Finding:
     Attributes:
         check: its name.
         question: what it asks.
-        verdict: ``"holds"``, ``"fails"`` or ``"not applicable"``.
+        verdict: ``"holds"``, ``"fails"``, ``"not applicable"``, or ``"could not run"`` if the check raised.
         evidence: one sentence with the numbers.
         seed: of the episode that shows it; None for evidence of many episodes.
     """
@@ -108,9 +108,18 @@ class Bench:
 
     @cached_property
     def expert_policy(self) -> Policy | None:
-        """The expert as a policy."""
+        """The expert as a policy, which raises ``ExpertError`` for whatever the expert raises."""
         expert = self.subject.expert
-        return None if expert is None else lambda observation, step: expert(observation)
+        if expert is None:
+            return None
+
+        def act(observation: Any, step: int) -> Any:
+            try:
+                return expert(observation)
+            except (Exception, SystemExit) as error:
+                raise ExpertError(f"the expert raised {error!r} in step {step + 1}", hint="correct --expert") from error
+
+        return act
 
     @cached_property
     def expert(self) -> Mean | None:

@@ -19,8 +19,8 @@ import numpy as np
 from a2perf.domains.any_environment import check_api
 from a2perf.errors import ConfigError
 from a2perf_audit import policies
-from a2perf_audit.bench import FAILS, HOLDS, NOT_APPLICABLE, Bench, Finding
-from a2perf_audit.episodes import Played, first_difference, legal, play, value_hash
+from a2perf_audit.bench import COULD_NOT_RUN, FAILS, HOLDS, NOT_APPLICABLE, Bench, Finding
+from a2perf_audit.episodes import ExpertError, Played, first_difference, legal, play, value_hash
 
 SHARE = 0.5
 """Part of the way from random actions to the expert that a policy which should not win may go."""
@@ -38,8 +38,10 @@ def _check(question: str) -> Callable[[Callable[[Bench], tuple[str, str, int | N
         def run(bench: Bench) -> Finding:
             try:
                 return Finding(function.__name__, question, *function(bench))
-            except Exception as error:  # of the environment under audit; the checks of its interface name it
-                return Finding(function.__name__, question, *_none(f"it raised {type(error).__name__}: {error}"))
+            except ExpertError:
+                raise
+            except (Exception, SystemExit) as error:  # of the environment under audit
+                return Finding(function.__name__, question, COULD_NOT_RUN, f"it raised {type(error).__name__}: {error}")
 
         run.__name__ = function.__name__
         CHECKS.append(run)
@@ -304,7 +306,10 @@ def observation_needed(bench: Bench) -> tuple[str, str, int | None]:
         return _none("all observations are equal")
     if bench.is_deterministic:
         return _none("every seed gives the same episode")
-    mean = bench.mean("expert with shuffled observations", lambda seed: policies.shuffled(policy, seen, seed))
+    try:
+        mean = bench.mean("expert with shuffled observations", lambda seed: policies.shuffled(policy, seen, seed))
+    except ExpertError as error:
+        return _holds(f"with observations of other moments, {error.message}")
     share = bench.share(mean)
     text = f"the expert with observations of other moments has {mean}, {share:.0%} of the way to itself"
     return _fails(text) if share >= 0.9 else _holds(text)
@@ -374,7 +379,11 @@ def _clocks_later(seconds: float) -> Any:
 
 
 def _in_process(bench: Bench, here: Played, threads: str, hashes: str, folder: str) -> list[str] | str:
-    """Returns the hashes of the same episode in a new process, or why it cannot be played there."""
+    """Returns the hashes of the same episode in a new process, or why its actions cannot be sent there.
+
+    Raises:
+        ChildProcessError: the environment cannot be made or played there.
+    """
     try:
         actions = json.dumps([np.asarray(action).tolist() for action in here.actions])
     except (TypeError, ValueError):
@@ -391,6 +400,6 @@ def _in_process(bench: Bench, here: Played, threads: str, hashes: str, folder: s
         capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
     if done.returncode != 0:
-        return f"it cannot be made in another process: {done.stderr.strip().splitlines()[-1:]}"
+        raise ChildProcessError(f"it cannot be made in another process: {done.stderr.strip().splitlines()[-1:]}")
     steps: list[str] = json.loads(done.stdout.strip().splitlines()[-1])
     return steps

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from a2perf.constants import ExitCode
 from a2perf.errors import ConfigError
 from a2perf.submission.options import normalised
 
@@ -47,7 +48,7 @@ def audit(
       a2perf audit dog_pace my_envs:Lander-v0
 
     It plays the environment in this process, and an expert's code too. Exit status: 0 every check holds or does not
-    apply, 1 a check fails, 2 usage.
+    apply, 1 a check fails, 2 usage or an expert that raises an exception, 3 a check could not run.
     """  # noqa: D301
     from a2perf_audit.auditing import audit as audited
     from a2perf_audit.bench import Subject
@@ -67,7 +68,9 @@ def audit(
         _write(Path(output).expanduser(), audits)
     found = [one.as_json() for one in audits]
     click.echo(json.dumps(found, indent=2) if as_json else "\n\n".join(map(text, audits)))
-    return int(any(one.failed for one in audits))
+    if any(one.failed for one in audits):
+        return 1
+    return int(ExitCode.INFRASTRUCTURE) if any(one.not_run for one in audits) else 0
 
 
 def arguments(given: str) -> dict[str, Any]:
@@ -103,10 +106,13 @@ def _expert(given: str, subject: Subject) -> Callable[[Any], Any]:
             raise ConfigError(f"{given} has no inference.py", hint="give the folder of a submission")
         module: Any = importlib.util.module_from_spec(specification)
         sys.path.insert(0, str(folder.resolve()))  # a submission imports its other files by name
-        specification.loader.exec_module(module)
         env = subject.make()
         os.environ["A2PERF_ENV_ID"] = env.spec.id
-        policy = module.load_policy(env)
+        try:
+            specification.loader.exec_module(module)
+            policy = module.load_policy(env)
+        except (Exception, SystemExit) as error:
+            raise ConfigError(f"--expert {given} cannot be loaded: {error!r}", hint="correct the submission") from error
         return lambda observation: module.infer_once(policy, module.preprocess_observation(observation))
     name, _, attribute = given.partition(":")
     try:

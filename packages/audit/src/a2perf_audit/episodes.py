@@ -12,9 +12,14 @@ from typing import Any
 import numpy as np
 
 from a2perf.domains.any_environment import add_value
+from a2perf.errors import ConfigError
 
 Policy = Callable[[Any, int], Any]
 """Maps an observation and the number of the step to an action."""
+
+
+class ExpertError(ConfigError):
+    """The expert that the caller gave cannot play."""
 
 
 @dataclass
@@ -55,6 +60,9 @@ def play(
         cap: most steps.
         keep: keep copies of the observations.
         between: called before each step.
+
+    Raises:
+        ExpertError: the policy is an expert that raised an exception.
     """
     played = Played(seed)
     try:
@@ -78,7 +86,9 @@ def play(
             played.observations.append(copy.deepcopy(observation))
         success = info.get("is_success", info.get("success"))
         played.success = None if success is None else bool(success)
-    except Exception as error:  # of the environment under audit
+    except ExpertError:
+        raise
+    except (Exception, SystemExit) as error:  # of the environment under audit
         played.problem = f"{type(error).__name__}: {error}"
     return played
 

@@ -12,7 +12,7 @@ body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto
 table { border-collapse: collapse; width: 100%; margin: 1rem 0; }
 th, td { text-align: left; padding: .35rem .6rem; border-bottom: 1px solid #ddd; vertical-align: top; }
 td.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
-.holds { color: #116329; } .fails { color: #b3261e; font-weight: 600; } .not { color: #595959; }
+.holds { color: #116329; } .fails, .could { color: #b3261e; font-weight: 600; } .not { color: #595959; }
 code { background: #f3f3f3; padding: .1rem .3rem; }
 """
 
@@ -38,7 +38,7 @@ def page(audits: list[Audit]) -> str:
 def badge(audit: Audit) -> str:
     """Returns an SVG badge with the number of checks that hold."""
     label, value = "a2perf audit", _summary(audit)
-    colour = "#b3261e" if audit.failed else "#116329"
+    colour = "#b3261e" if audit.failed or audit.not_run else "#116329"
     left, right = 7 * len(label) + 12, 7 * len(value) + 12
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + right}" height="20" role="img"'
@@ -51,7 +51,8 @@ def badge(audit: Audit) -> str:
 
 def _summary(audit: Audit) -> str:
     counted = [finding.verdict for finding in audit.findings]
-    return f"{counted.count(HOLDS)} hold, {counted.count(FAILS)} fail"
+    not_run = f", {len(audit.not_run)} could not run" if audit.not_run else ""
+    return f"{counted.count(HOLDS)} hold, {counted.count(FAILS)} fail{not_run}"
 
 
 def _section(audit: Audit) -> str:
