@@ -28,6 +28,7 @@ from a2perf.api.live_policy_pickle import pinned, unpicklable
 from a2perf.errors import ConfigError, UserError
 from a2perf.plain_text import plain_text
 from a2perf.submission.participant.adapters.live import CALLS, FORWARD
+from a2perf.submission.participant.adapters.sb3 import changing_wrappers
 
 if TYPE_CHECKING:
     from stable_baselines3.common.base_class import BaseAlgorithm
@@ -232,10 +233,21 @@ def _is_instance(value: Any, module: str, name: str) -> bool:
 
 
 def _of_sb3_model(model: BaseAlgorithm, name: str, title: str) -> LivePolicy:
-    """Prepares a model with the normalization of its environment."""
+    """Prepares a model with the normalization of its environment.
+
+    Raises:
+        UserError: its environment has other wrappers that may change values, or it cannot be pickled.
+    """
     kind = type(model)
     library = kind.__module__.partition(".")[0]
     normalization = model.get_vec_normalize_env()
+    if changing := changing_wrappers(model):
+        raise UserError(
+            f"the environment of the model {name} has wrappers that may change observations or actions, which the "
+            f"evaluation does not have: {', '.join(changing)}",
+            hint="register an environment that has them, or give a function that applies them and calls model.predict;"
+            f" if they change nothing, give {kind.__name__}.load(file)",
+        )
     # a name of the library, or the caller's class from its file
     algorithm = f'"{kind.__name__}"' if library in _LIBRARIES else f'sb3.pickled_class("{_CLASS}")'
     arguments = f'"{_MODEL}", algorithm={algorithm}'

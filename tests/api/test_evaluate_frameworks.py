@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 import a2perf
 from a2perf.api.live_policy import live_policy
 from a2perf.domains.tfa import suite_gym
+from a2perf.experiments.script_wrapper.acting import NotFound, find_acting, for_environment, names_of_wrappers
 from tests.submission.adapters import submissions
 
 OBSERVATIONS = [np.random.default_rng(seed).normal(size=160).astype(np.float32) for seed in range(2)]
@@ -92,6 +94,85 @@ def test_normalization_and_the_callers_own_class_travel_with_the_model(tmp_path:
         np.testing.assert_allclose(answer, wanted, rtol=1e-5)
     scaled.obs_rms.mean[:] = 0.25
     assert live_policy(model).digest != digest
+
+
+def _around(kind: str) -> Any:
+    import gymnasium
+    from gymnasium.wrappers import NormalizeObservation, NormalizeReward, RecordEpisodeStatistics, TransformObservation
+    from stable_baselines3.common.monitor import Monitor
+
+    wrappers = {
+        "normalized": NormalizeObservation,
+        "transformed": lambda env: TransformObservation(env, lambda seen: 0 * seen, env.observation_space),
+        "normalized below a monitor": lambda env: Monitor(NormalizeObservation(env)),
+        "counted": lambda env: Monitor(NormalizeReward(RecordEpisodeStatistics(env))),
+        "bare": lambda env: env,
+    }
+    return lambda: wrappers[kind](gymnasium.make("CartPole-v1"))
+
+
+@sb3_only
+@pytest.mark.parametrize("vector", ["DummyVecEnv", "SubprocVecEnv"])
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [("normalized", "NormalizeObservation"), ("transformed", "TransformObservation"),
+     ("normalized below a monitor", "NormalizeObservation")],
+)  # fmt: skip
+def test_a_wrapper_that_changes_values_is_refused_by_its_name(kind: str, name: str, vector: str) -> None:
+    from stable_baselines3.common import vec_env
+
+    with contextlib.closing(getattr(vec_env, vector)([_around(kind)])) as env:
+        with pytest.raises(a2perf.UserError, match=f"may change observations or actions.* {name}\n") as caught:
+            a2perf.evaluate(_model(env=env), env="CartPole-v1", episodes=1, progress=False)
+        assert "PPO.load(file)" in caught.value.hint
+
+
+@sb3_only
+@pytest.mark.parametrize("vector", ["DummyVecEnv", "SubprocVecEnv"])
+@pytest.mark.parametrize("kind", ["counted", "bare"])
+def test_a_wrapper_that_keeps_values_is_accepted(kind: str, vector: str) -> None:
+    from stable_baselines3.common import vec_env
+
+    with contextlib.closing(vec_env.VecMonitor(getattr(vec_env, vector)([_around(kind)]))) as env:
+        assert live_policy(_model(env=env)).name == "PPO"
+
+
+@sb3_only
+def test_a_frame_stack_of_the_library_is_refused_by_its_name() -> None:
+    from stable_baselines3.common.vec_env import DummyVecEnv, VecFrameStack
+
+    with pytest.raises(a2perf.UserError, match="VecFrameStack"):
+        live_policy(_model(env=VecFrameStack(DummyVecEnv([_around("bare")]), 4)))
+
+
+@sb3_only
+def test_a_wrapper_of_the_id_itself_is_no_reason_to_refuse() -> None:
+    import gymnasium
+    from gymnasium.envs.classic_control import CartPoleEnv
+    from gymnasium.wrappers import NormalizeObservation
+
+    gymnasium.register("OwnWrapper-v0", lambda **given: NormalizeObservation(CartPoleEnv(**given)))
+    assert live_policy(_model(env=gymnasium.make("OwnWrapper-v0"))).name == "PPO"
+
+
+@sb3_only
+def test_episodes_of_a_script_see_what_the_model_learned_from() -> None:
+    import gymnasium
+    from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
+
+    scaled = VecNormalize(DummyVecEnv([_around("bare")]))
+    scaled.obs_rms.mean[:] = 0.5
+    model = _model(env=scaled)
+    seen = np.array([0.01, 0.4, -0.02, 0.3], np.float32)
+    acting = for_environment(find_acting({"model": model}), ())
+    wanted = model.predict(scaled.normalize_obs(seen), deterministic=True)[0]
+    assert acting.choose(seen)[0] == wanted
+    wrapped = _model(env=_around("transformed")())
+    with pytest.raises(NotFound, match=r"a new environment lacks: TransformObservation; name it env"):
+        for_environment(find_acting({"model": wrapped}), ())
+    with pytest.raises(NotFound):
+        for_environment(find_acting({"model": wrapped}), names_of_wrappers(gymnasium.make("CartPole-v1")))
+    for_environment(find_acting({"model": wrapped}), names_of_wrappers(_around("transformed")()))
 
 
 # --- PyTorch ----------------------------------------------------------------------------------------------------------

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+
+from a2perf.submission.participant.adapters.sb3 import changing_wrappers
 
 Act = Callable[[Any], Any]
 _LOOKED_FOR = "get_action, agent, policy or model"
@@ -69,6 +71,33 @@ def find_acting(names: dict[str, Any]) -> Acting:
         if callable(names.get(name)) and not isinstance(names[name], type):
             return Acting(name, names[name], names[name], name == "model")
     raise NotFound(f"no acting function ({_LOOKED_FOR})")
+
+
+def for_environment(acting: Acting, wrappers: Iterable[str]) -> Acting:
+    """Returns what acts in an environment that has only these wrappers: a model gets its normalization.
+
+    Raises:
+        NotFound: a model of Stable-Baselines3 learned through other wrappers, which may change values.
+    """
+    model = getattr(acting.raw, "__self__", None)
+    if not callable(getattr(model, "get_vec_normalize_env", None)):
+        return acting
+    if missing := [name for name in changing_wrappers(model) if name not in wrappers]:  # type: ignore[arg-type]
+        names = ", ".join(missing)
+        raise NotFound(f"{acting.name} learned through wrappers that a new environment lacks: {names}; name it env")
+    normalization = model.get_vec_normalize_env()  # type: ignore[union-attr]
+    if normalization is None:
+        return acting
+    return replace(acting, choose=lambda observation: acting.choose(normalization.normalize_obs(observation)))
+
+
+def names_of_wrappers(env: Any) -> list[str]:
+    """Returns the class names of an environment and its wrappers, the outermost first."""
+    names = []
+    while env is not None:
+        names.append(type(env).__name__)
+        env = getattr(env, "env", None)
+    return names
 
 
 def play(env: Any, acting: Acting, seed: int | None, on_frame: Callable[[Any], None] | None = None) -> float:

@@ -20,7 +20,15 @@ from typing import Any
 import numpy as np
 
 from a2perf.domains import video
-from a2perf.experiments.script_wrapper.acting import Acting, NotAnAction, NotFound, as_array, find_acting, play
+from a2perf.experiments.script_wrapper.acting import (
+    Acting,
+    NotFound,
+    as_array,
+    find_acting,
+    for_environment,
+    names_of_wrappers,
+    play,
+)
 from a2perf.experiments.script_wrapper.episode_journal import SMOOTHING
 from a2perf.experiments.script_wrapper.episodes import Watch
 from a2perf.experiments.script_wrapper.live_values import LiveValues
@@ -165,6 +173,7 @@ def _rollout_videos(captured: Captured) -> str:
     if (missing := video.missing_package()) is not None:
         raise NotFound(f"{missing} is not installed")
     captured.say("Benchmarks: Creating rollout videos.")
+    acting = for_environment(acting, ())
     env = gymnasium.make(captured.env_name, render_mode="rgb_array")
     try:
         for index in range(captured.videos):
@@ -204,13 +213,14 @@ def _test_returns(captured: Captured, acting: Acting) -> tuple[list[float], str]
     first: Exception | None = None
     if callable(getattr(own, "step", None)) and getattr(own, "num_envs", None) is None:
         try:
-            return _played(captured, own, acting, "the script's env")
-        except NotAnAction:
+            return _played(captured, own, for_environment(acting, names_of_wrappers(own)), "the script's env")
+        except NotFound:
             raise
         except Exception as error:  # for example, main closed it
             first = error
     import gymnasium
 
+    acting = for_environment(acting, ())
     try:
         env = gymnasium.make(captured.env_name)
     except Exception:

@@ -24,6 +24,11 @@ if TYPE_CHECKING:
     from stable_baselines3.common.base_class import BaseAlgorithm
 
 _LIBRARIES = ("stable_baselines3", "sb3_contrib")
+_KEEP_VALUES = (
+    "ActionMasker", "Autoreset", "HumanRendering", "Monitor", "NormalizeReward", "RecordEpisodeStatistics",
+    "RecordVideo", "RenderCollection", "TimeLimit", "VecCheckNan", "VecMonitor", "VecNormalize", "VecTransposeImage",
+    "VecVideoRecorder",
+)  # fmt: skip
 _INSTALL = "pip install stable-baselines3 (and sb3-contrib for its algorithms), and list it in requirements.txt"
 
 
@@ -72,6 +77,41 @@ def contract(
         return translated if normalize is None else normalize(translated)
 
     return Contract(load_policy, preprocess_observation, lambda policy, observation: policy(observation))
+
+
+def changing_wrappers(model: BaseAlgorithm) -> list[str]:
+    """Returns the names of wrappers that the caller put around a model's environment and that may change values.
+
+    An evaluation makes the environment of the id again, so wrappers that belong to the id are not listed. Neither are
+    ``VecNormalize``, which ``normalization`` stands for, and wrappers of Gymnasium and the library that leave
+    observations and actions as they are. In another process only wrappers of observations and actions are found.
+    """
+    import gymnasium
+
+    found: list[Any] = []
+    env: Any = model.get_env()
+    while (inner := getattr(env, "venv", None)) is not None:
+        found.append(type(env))
+        env = inner
+    if env is not None and not hasattr(env, "envs"):
+        bases = (gymnasium.ObservationWrapper, gymnasium.ActionWrapper)
+        kinds = [kind for kind in vars(gymnasium.wrappers).values() if isinstance(kind, type)]
+        known = [kind for kind in kinds if issubclass(kind, bases) and any(env.env_is_wrapped(kind))]
+        found += known or [kind for kind in bases if any(env.env_is_wrapped(kind))]
+    one = next(iter(getattr(env, "envs", ())), None)
+    registered = gymnasium.registry.get(getattr(getattr(one, "spec", None), "id", ""))
+    of_id = [wrapper.name for wrapper in registered.additional_wrappers] if registered is not None else []
+    # gymnasium.make adds these around what the id's entry point returns.
+    while isinstance(one, gymnasium.Wrapper) and type(one).__name__ not in ("OrderEnforcing", "PassiveEnvChecker"):
+        if type(one).__name__ not in of_id and not isinstance(one, gymnasium.RewardWrapper):
+            found.append(type(one))
+        one = one.env
+    return [kind.__name__ for kind in found if not _keeps_values(kind)]
+
+
+def _keeps_values(wrapper: type) -> bool:
+    library = wrapper.__module__.partition(".")[0]
+    return library == "a2perf" or (library in ("gymnasium", *_LIBRARIES) and wrapper.__name__ in _KEEP_VALUES)
 
 
 def pickled_class(file: str) -> type[BaseAlgorithm]:
