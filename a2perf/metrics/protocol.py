@@ -27,6 +27,7 @@ from numpy.typing import ArrayLike
 from a2perf.arrays import Values
 from a2perf.errors import ConfigError, MissingDependency, UserError, did_you_mean
 from a2perf.metrics.values import MetricValue
+from a2perf.plain_text import plain_text
 
 if TYPE_CHECKING:
     from a2perf.domains.registry import Domain, Task
@@ -303,7 +304,14 @@ class ScoredTask(NamedTuple):
     @property
     def scale(self) -> str:
         """The scale in words."""
-        return f"0 {self.task.floor.removesuffix(' policy')}, 1 expert; protocol {self.protocol}"
+        text = f"0 {self.task.floor.removesuffix(' policy')}, 1 expert; protocol {self.protocol}"
+        if self.protocol in _packaged():
+            return text
+        # Anybody can write such a file, or remove its signature: it is the reader who has to know which one it is.
+        floor, expert = (self.task.reference(kind) for kind in ("floor", "expert"))
+        signed = "not signed" if load(self.protocol).signature is None else "signed"
+        numbers = f"{floor.mean:.6g} and {expert.mean:.6g} of {plain_text(expert.policy)[:80]}"
+        return f"{text} ({numbers}, file {sha256(self.protocol)[:8]}, {signed})"
 
     def normalised(self, returns: MetricValue | None) -> NormalisedReturn | None:
         """Returns the mean return of runs on the scale of the task; None without a finite one."""
@@ -401,8 +409,13 @@ def _parsed(name: str, data: bytes) -> Protocol:
 
 
 def _named() -> dict[str, Path]:
-    paths = map(Path, filter(None, os.environ.get(VARIABLE, "").split(os.pathsep)))
-    return {path.stem: path for path in paths if path.stem not in _packaged()}
+    found: dict[str, Path] = {}
+    for path in map(Path, filter(None, os.environ.get(VARIABLE, "").split(os.pathsep))):
+        if path.stem in found and path.absolute() != found[path.stem].absolute():
+            message = f"{VARIABLE} names two protocols {path.stem}: {found[path.stem]} and {path}"
+            raise ConfigError(message, hint="rename one of the files")
+        found[path.stem] = path
+    return {name: path for name, path in found.items() if name not in _packaged()}
 
 
 @functools.cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,7 @@ def test_references_normalise_runs_reports_and_leaderboards(monkeypatch: Any, tm
     )
     assert "Score" not in str(run[0])
     monkeypatch.setenv(protocol.VARIABLE, FILE)
+    assert ", signed)" in str(a2perf.read_run(run[0].bundle))
     assert f"Score      {(run[0].mean_return - floor) / (expert - floor):.3f}" in str(a2perf.read_run(run[0].bundle))
     assert status("report", "runs", "-o", "report") == 0
     assert "CartPole-v1-references" in "".join(path.read_text() for path in Path("report").rglob("*.html"))
@@ -88,6 +90,15 @@ def test_references_normalise_runs_reports_and_leaderboards(monkeypatch: Any, tm
 
     Path(FILE).write_text(Path(FILE).read_text().replace('"mean": 500.0', '"mean": 400.0'))
     with pytest.raises(ConfigError, match="its signature does not fit"):
+        str(a2perf.read_run(run[0].bundle))
+    unsigned = {**json.loads(Path(FILE).read_text()), "signature": None}
+    Path(FILE).write_text(json.dumps(unsigned))
+    assert f"({floor:.6g} and 400 of expert" in str(a2perf.read_run(run[0].bundle))
+    assert ", not signed)" in str(a2perf.read_run(run[0].bundle))
+    Path("other").mkdir()
+    Path("other", FILE).write_text(json.dumps(unsigned))
+    monkeypatch.setenv(protocol.VARIABLE, f"{FILE}{os.pathsep}other/{FILE}")
+    with pytest.raises(ConfigError, match="names two protocols"):
         str(a2perf.read_run(run[0].bundle))
 
 
