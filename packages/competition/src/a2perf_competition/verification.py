@@ -218,7 +218,9 @@ def _check_all(runs: _Runs, commitment: Commitment) -> Checked:
             checked.notes.append(f"{who} ran at the level {one.sandbox}, the terms say {terms.sandbox}{weaker}")
     failed = "unknown, no sealed audit"
     if isinstance(terms.audit, AuditTerms):
-        failed = ", ".join(name for name, verdict in terms.audit.verdicts.items() if verdict == "fails") or "none"
+        verdicts = terms.audit.verdicts
+        names = ", ".join(name for name, verdict in verdicts.items() if verdict == "fails") or "none"
+        failed = f"{names}, of {len(verdicts)} checks in the audit; {list(verdicts.values()).count('holds')} hold"
     checked.notes.append(f"failed checks of the environment: {printable(failed)}")
     if not terms.train:
         checked.notes.append("no training run: the weights are files of the entrants' folders, listed by hash")
