@@ -371,7 +371,7 @@ CHEATS: dict[str, tuple[Callable[[Path, Path], None], str]] = {
         "changed after it was sealed",
     ),
     "returns": (_better_return, "metrics/rollouts.json was changed after the run"),
-    "returns, resealed": (_forged_return, "rollouts.json and journal.jsonl disagree"),
+    "returns, resealed": (_forged_return, "rollouts.json and journal.jsonl hold different episodes"),
     "configuration, resealed": (_edited_configuration, "Submission.call_timeout_s was 99.0, committed 10.0"),
     "a further setting, resealed": (_added_setting, "Submission.readable_paths was set"),
     "seeds, resealed": (_changed_manifest(seeds={"episodes": [1, 2]}), "its seeds.episodes is [1, 2]"),

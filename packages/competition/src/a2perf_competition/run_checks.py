@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import msgspec
 
 from a2perf.domains.registry import get_domain
 from a2perf.errors import UserError
@@ -18,9 +15,9 @@ from a2perf.experiments.evaluator_run import recorded_bindings
 from a2perf.records import Episode, Manifest, RolloutResults, RunState
 from a2perf.runs.bundles.agreement import integrity
 from a2perf.runs.bundles.files import configuration_name, files_of
-from a2perf.runs.bundles.layout import JOURNAL, ROLLOUTS
+from a2perf.runs.bundles.layout import ROLLOUTS
 from a2perf.storage import parse_record
-from a2perf.stranger_files import StrangerFileError, printable
+from a2perf.stranger_files import printable
 from a2perf.submission.evaluator.playing.seeds import RunSeeds
 from a2perf_competition.entrants import Entrant, Round
 from a2perf_competition.records import CompetitionTerms, Evaluator, Secret
@@ -87,8 +84,6 @@ def check_run(
     found += _times(manifest, sealed)
     try:
         found += _configuration(bundle, manifest, run, entrant, promise)
-        if run.mode == "inference" and manifest.state is RunState.FINISHED:
-            found += _episodes(bundle, run, promise)
     except UserError as error:
         found.append(error.message)
     return found
@@ -195,20 +190,6 @@ def _path(name: str, actual: Any, expected: Any) -> list[str]:
     return [f"{name} was {_shown(actual)}, which is not {inside} of the competition"]
 
 
-def _episodes(bundle: Path, run: RequiredRun, promise: Promise) -> list[str]:
-    episodes, seeds = read_episodes(bundle), promise.seeds_of(run)["episodes"]
-    found = []
-    if [episode.seed for episode in episodes] != seeds:
-        found.append("the episodes of rollouts.json were not played with the committed seeds")
-    if [episode.index for episode in episodes] != list(range(len(seeds))):
-        found.append(f"rollouts.json holds {len(episodes)} episodes, committed {len(seeds)}")
-    if not all(math.isfinite(episode.episode_return) for episode in episodes):
-        found.append("a return is not finite")
-    if {episode.index: episode for episode in episodes} != _journalled(bundle):
-        found.append("rollouts.json and journal.jsonl disagree")
-    return found
-
-
 def read_episodes(bundle: Path) -> list[Episode]:
     """Returns the episodes of a finished evaluation.
 
@@ -216,19 +197,6 @@ def read_episodes(bundle: Path) -> list[Episode]:
         UserError: they cannot be read.
     """
     return parse_record(files_of(bundle).read(ROLLOUTS, _MAX_BYTES), RolloutResults, ROLLOUTS).episodes
-
-
-def _journalled(bundle: Path) -> dict[int, Episode]:
-    found: dict[int, Episode] = {}
-    for line in files_of(bundle).read(JOURNAL, _MAX_BYTES).splitlines():
-        try:
-            entry = msgspec.json.decode(line)
-            if isinstance(entry, dict) and entry.get("kind") == "episode":
-                episode = msgspec.convert(entry.get("episode"), Episode)
-                found[episode.index] = episode
-        except (msgspec.DecodeError, msgspec.ValidationError) as error:
-            raise StrangerFileError(JOURNAL, f"cannot be read: {error}") from error
-    return found
 
 
 def _shown(value: Any) -> str:
