@@ -25,7 +25,7 @@ SEED = 20
 EPISODES = 20
 MARGIN = 0.5
 Draw = Callable[[np.random.Generator, int], NDArray[np.float64]]
-TRAININGS: dict[str, Draw] = {
+DISTRIBUTIONS: dict[str, Draw] = {
     "normal": lambda rng, count: rng.normal(0.0, 1.0, count),
     "half fail": lambda rng, count: np.where(rng.random(count) < 0.5, 0.0, 2.0) + rng.normal(0.0, 0.1, count),
     "a fifth fails": lambda rng, count: np.where(rng.random(count) < 0.2, -4.0, 0.0) + rng.normal(0.0, 0.5, count),
@@ -78,7 +78,7 @@ def main() -> None:
     print("| repeated | honest: refuted | confirmed | open | inflated: refuted | confirmed |")
     print("| --- | ---: | ---: | ---: | ---: | ---: |")
     cases: dict[str, Callable[[float, np.random.Generator], str]] = {}
-    for name, draw in TRAININGS.items():
+    for name, draw in DISTRIBUTIONS.items():
         for seeds in (1, 3, 5, 10):
             cases[f"{seeds} training runs, {name}"] = lambda by, rng, draw=draw, seeds=seeds: training_runs(
                 draw, seeds, by, rng

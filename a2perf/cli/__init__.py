@@ -48,7 +48,7 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Publish": {
         "validate": ("a2perf.cli.bundles:validate", "Check the files and signatures of recorded runs."),
-        "reproduce": ("a2perf.cli.reproduce:reproduce", "Repeat recorded runs and judge their claims."),
+        "reproduce": ("a2perf.cli.reproduce:reproduce", "Repeat recorded runs and compare the results."),
         "sign": ("a2perf.cli.bundles:sign", "Sign recorded runs."),
         "export": ("a2perf.cli.export:export", "Export recorded runs to the formats of other tools."),
         "pack": ("a2perf.cli.bundles:pack", "Pack finished runs into one file."),

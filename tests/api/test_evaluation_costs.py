@@ -1,4 +1,4 @@
-"""What an evaluation is ranked by: its scored steps, whatever else it does."""
+"""What an evaluation is ranked by: its scored steps alone."""
 
 from __future__ import annotations
 

@@ -168,3 +168,11 @@ def test_a_verdict_is_void_when_its_conditions_have_changed(recorded: Path, tmp_
     place.write_text(json.dumps(document))
     again = repeat(recorded, tmp_path / "out")
     assert (again.kept, again.verdicts[0].verdict) == (0, "CONFIRMED")
+    # a call that cannot repeat the bundle leaves the verdict of an earlier one
+    (recorded / "agent").rename(recorded / "away")
+    try:
+        (unchecked,) = repeat(recorded, tmp_path / "out").verdicts
+    finally:
+        (recorded / "away").rename(recorded / "agent")
+    assert unchecked.verdict == "NOT CHECKED"
+    assert read_reproduction(place).verdict == "CONFIRMED"

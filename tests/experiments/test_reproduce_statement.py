@@ -103,7 +103,7 @@ def test_both_sides_are_compared_as_whole_sequences(
     change: Callable[[list[float]], list[float]], tmp_path: Path
 ) -> None:
     played = run_with([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
-    told = run_with(change([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]))
-    for run in (played, told):
+    forged = run_with(change([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]))
+    for run in (played, forged):
         run.folder = RunFolder("bundle", tmp_path, "run")
-    assert not compare_values(told, played).bit_equal
+    assert not compare_values(forged, played).bit_equal

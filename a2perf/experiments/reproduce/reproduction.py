@@ -205,7 +205,11 @@ def reproduce(
         place = place_of(bundle.folder.path) if beside else elsewhere
         prepared = _prepare(request, bundle, place)
         if isinstance(prepared, Reproduction):
-            write(bundle.folder.label, place, prepared)
+            if prepared.verdict == "NOT CHECKED" and _verdict_at(place, bundle) is not None:
+                verdicts[bundle.folder.label] = prepared  # the verdict of an earlier call stays on the disk
+                on_verdict(prepared)
+            else:
+                write(bundle.folder.label, place, prepared)
             continue
         existing = None if request.force else _existing(request, prepared)
         if existing is not None:
@@ -408,14 +412,19 @@ def _unique_name(bundle: Run) -> str:
 
 def _existing(request: ReproduceRequest, one: _Open) -> Reproduction | None:
     """Returns the verdict of an earlier call about the same bundle, under the same conditions and at the same look."""
-    try:
-        found = read_reproduction(one.place)
-    except (UserError, OSError):
-        return None
     bundle = one.recorded
-    if found.manifest_sha256 != manifest_sha256(bundle.folder.path) or found.verdict in ("NOT CHECKED", "REFUSED"):
-        return None
-    if found.conditions != present_conditions(manifest_of(bundle), one.rebuilt.submission):
+    found = _verdict_at(one.place, bundle)
+    if found is None or found.conditions != present_conditions(manifest_of(bundle), one.rebuilt.submission):
         return None
     same_look = found.statement is None or found.statement.look == one.look
     return found if same_look and found.trained == request.trains(bundle) else None
+
+
+def _verdict_at(place: Path, bundle: Run) -> Reproduction | None:
+    """Returns the verdict of an earlier call about the same bundle, under any conditions."""
+    try:
+        found = read_reproduction(place)
+    except (UserError, OSError):
+        return None
+    same = found.manifest_sha256 == manifest_sha256(bundle.folder.path)
+    return found if same and found.verdict not in ("NOT CHECKED", "REFUSED") else None

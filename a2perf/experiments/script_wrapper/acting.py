@@ -82,9 +82,11 @@ def for_environment(acting: Acting, wrappers: Iterable[str]) -> Acting:
     model = getattr(acting.raw, "__self__", None)
     if not callable(getattr(model, "get_vec_normalize_env", None)):
         return acting
-    if missing := [name for name in changing_wrappers(model) if name not in wrappers]:  # type: ignore[arg-type]
+    if missing := [name for name in changing_wrappers(model) if name not in wrappers]:
         names = ", ".join(missing)
-        raise NotFound(f"{acting.name} learned through wrappers that a new environment lacks: {names}; name it env")
+        raise NotFound(
+            f"{acting.name} learned through wrappers that are missing in a new environment: {names}; name it env"
+        )
     normalization = model.get_vec_normalize_env()  # type: ignore[union-attr]
     if normalization is None:
         return acting

@@ -35,7 +35,7 @@ class EnvironmentFailure(Exception):
 
     @classmethod
     def of(cls, where: str, seed: int, error: BaseException) -> BaseException:
-        """Returns the failure for whatever an environment raised, ``SystemExit`` and ``KeyboardInterrupt`` included.
+        """Returns the failure for what an environment raised, ``SystemExit`` and ``KeyboardInterrupt`` included.
 
         An interrupt by the user and errors that name their cause are returned as they are.
 
