@@ -168,7 +168,7 @@ def test_episodes_of_a_script_see_what_the_model_learned_from() -> None:
     wanted = model.predict(scaled.normalize_obs(seen), deterministic=True)[0]
     assert acting.choose(seen)[0] == wanted
     wrapped = _model(env=_around("transformed")())
-    with pytest.raises(NotFound, match=r"a new environment lacks: TransformObservation; name it env"):
+    with pytest.raises(NotFound, match=r"missing in a new environment: TransformObservation; name it env"):
         for_environment(find_acting({"model": wrapped}), ())
     with pytest.raises(NotFound):
         for_environment(find_acting({"model": wrapped}), names_of_wrappers(gymnasium.make("CartPole-v1")))
