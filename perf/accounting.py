@@ -72,16 +72,21 @@ def double_fork():
     time.sleep(0.2)  # until it has counted itself
 
 def work_after_the_answer():
-    atexit.register(burn, 2.0)
+    atexit.register(burn, 0.5)  # a process has five seconds for its end, however busy the machine is
+    burn(1.5)
 
 def train(program):
     atexit.register(leave)  # the first registered is the last one called
     globals()[program]()
 '''
 PROGRAMS = (
-    "one_thread", "two_threads", "sleeping_between_steps", "children_that_exit", "double_fork",
+    "one_thread",
+    "two_threads",
+    "sleeping_between_steps",
+    "children_that_exit",
+    "double_fork",
     "work_after_the_answer",
-)  # fmt: skip
+)
 INFERENCE = """
 import atexit, os, pathlib, time
 
@@ -128,9 +133,20 @@ def run(folder: Path, mode: str, level: str, *arguments: str) -> Path:
         (entry / name).touch()
     (folder / f"{mode}.gin").write_text(GIN.format(mode=mode))
     command = [
-        sys.executable, "-m", "a2perf", "run", "--submission", str(entry), "--gin-config", str(folder / f"{mode}.gin"),
-        "--root-dir", str(root), "--sandbox", level, *arguments,
-    ]  # fmt: skip
+        sys.executable,
+        "-m",
+        "a2perf",
+        "run",
+        "--submission",
+        str(entry),
+        "--gin-config",
+        str(folder / f"{mode}.gin"),
+        "--root-dir",
+        str(root),
+        "--sandbox",
+        level,
+        *arguments,
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise RuntimeError(done.stdout + done.stderr)
