@@ -1,0 +1,59 @@
+"""A data frame and a figure of a dataset; pandas and matplotlib are imported when they are needed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a2perf.errors import MissingDependency
+from a2perf.plain_text import terminal_line
+
+if TYPE_CHECKING:
+    import pandas
+    from matplotlib.figure import Figure
+
+_MOST_BINS = 24
+
+
+def episode_frame(
+    seeds: NDArray[np.int64], lengths: NDArray[np.int64], returns: NDArray[np.float64]
+) -> pandas.DataFrame:
+    """Returns a frame with one row per episode; a negative seed is missing.
+
+    Raises:
+        MissingDependency: pandas is not installed.
+    """
+    try:
+        import pandas
+    except ImportError as error:
+        message = f"a data frame needs the package {error.name}, which is not installed"
+        raise MissingDependency(message, hint="pip install pandas") from error
+
+    seed = pandas.array(seeds, dtype="Int64")
+    seed[seeds < 0] = pandas.NA
+    return pandas.DataFrame({"episode": np.arange(len(seeds)), "seed": seed, "steps": lengths, "return": returns})
+
+
+def histogram(returns: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Returns the number of episodes in each bin of returns, and the edges of the bins."""
+    return np.histogram(returns, bins=min(_MOST_BINS, max(1, len(returns))))
+
+
+def return_figure(name: str, returns: NDArray[np.float64], steps: int) -> Figure:
+    """Returns the distribution of the episode returns as a figure."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(5.0, 2.6), layout="constrained")
+    axes = figure.add_subplot()
+    axes.stairs(*histogram(returns), fill=True, color="#3b6ea5")
+    axes.axvline(float(returns.mean()), color="#222222", linewidth=1)
+    axes.set_xlabel("episode return (line: mean)")
+    axes.set_ylabel("episodes")
+    axes.locator_params(axis="y", integer=True)
+    title = f"{terminal_line(name, most=200)}\n{len(returns)} episodes, {steps} steps"
+    axes.set_title(title, fontsize=9, loc="left", parse_math=False)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    return figure
