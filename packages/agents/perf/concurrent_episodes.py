@@ -79,13 +79,29 @@ def evaluate(root: Path, port: int, episodes: int, together: int) -> dict[str, A
     model.write_text(f'endpoint = "http://127.0.0.1:{port}/v1"\nmodels = ["scripted"]\n', encoding="utf-8")
     mode = ("--concurrent-episodes", together) if together > 1 else ("--gin-bindings", _IN_TURN)
     words = [
-        sys.executable, "-m", "a2perf", "run", "--submission", AGENT, "--domain", "web_navigation", "--task",
-        "text_level_1", "--gin-config", "inference.gin", "--root-dir", root, "--public-seeds",
-        "--model", str(model),
-        "--gin-bindings", "Submission.num_inference_steps = 0",
-        "--gin-bindings", f"Submission.num_inference_episodes = {episodes}",
+        sys.executable,
+        "-m",
+        "a2perf",
+        "run",
+        "--submission",
+        AGENT,
+        "--domain",
+        "web_navigation",
+        "--task",
+        "text_level_1",
+        "--gin-config",
+        "inference.gin",
+        "--root-dir",
+        root,
+        "--public-seeds",
+        "--model",
+        str(model),
+        "--gin-bindings",
+        "Submission.num_inference_steps = 0",
+        "--gin-bindings",
+        f"Submission.num_inference_episodes = {episodes}",
         *mode,
-    ]  # fmt: skip
+    ]
     began = time.perf_counter()
     process = subprocess.Popen(list(map(str, words)), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     memory = Memory(process.pid)

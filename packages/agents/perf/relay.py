@@ -68,9 +68,11 @@ def in_turns(direct: Client, relayed: Client, count: int, *, stream: bool) -> di
         times["relayed"].append(relayed.call(number, stream=stream))
     medians = {name: statistics.median(values) * 1e3 for name, values in times.items()}
     return {
-        "direct_ms": medians["direct"], "relayed_ms": medians["relayed"],
-        "overhead_ms": medians["relayed"] - medians["direct"], "ratio": medians["relayed"] / medians["direct"],
-    }  # fmt: skip
+        "direct_ms": medians["direct"],
+        "relayed_ms": medians["relayed"],
+        "overhead_ms": medians["relayed"] - medians["direct"],
+        "ratio": medians["relayed"] / medians["direct"],
+    }
 
 
 def together(port: int, key: str, clients: int, each: int) -> float:

@@ -30,13 +30,27 @@ def model() -> Iterator[RunningServer]:
 
 def run(root: Path, *options: object, **variables: str) -> subprocess.CompletedProcess[str]:
     words = command(
-        "--submission", AGENT, "--domain", "web_navigation", "--task", "text_level_1", "--gin_config", "inference.gin",
-        "--root_dir", root, "--public-seeds",
-        "--gin_bindings", "Submission.num_inference_steps = 0",
-        "--gin_bindings", f"Submission.num_inference_episodes = {EPISODES}",
-        "--gin_bindings", f"create_domain.step_limit = {STEPS}",
-        "--concurrent-episodes", EPISODES, *options,
-    )  # fmt: skip
+        "--submission",
+        AGENT,
+        "--domain",
+        "web_navigation",
+        "--task",
+        "text_level_1",
+        "--gin_config",
+        "inference.gin",
+        "--root_dir",
+        root,
+        "--public-seeds",
+        "--gin_bindings",
+        "Submission.num_inference_steps = 0",
+        "--gin_bindings",
+        f"Submission.num_inference_episodes = {EPISODES}",
+        "--gin_bindings",
+        f"create_domain.step_limit = {STEPS}",
+        "--concurrent-episodes",
+        EPISODES,
+        *options,
+    )
     return subprocess.run(words, capture_output=True, text=True, timeout=300, env={**os.environ, **variables})
 
 

@@ -24,7 +24,7 @@ def test_language_models_of_a_submission_are_recorded_and_cannot_change(entry: P
     file = tmp_path / "model.toml"
     file.write_text('endpoint = "http://127.0.0.1:1/v1"\nmodels = ["small"]\n')
     wanted = asked(entry, model=str(file))
-    assert f"--model {file}" in " ".join(plan(wanted)[0].flags)
+    assert f"--model {file}" in " ".join(plan(wanted, tmp_path / "out")[0].command.argv)
     record, _ = submit(wanted, tmp_path / "out", Conductor(MadeRuns()))
     assert record.models == ["small"]
     assert record.citation.startswith("entry with small (sha256 ")

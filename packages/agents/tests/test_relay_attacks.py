@@ -96,8 +96,13 @@ def test_headers_of_the_participant_do_not_reach_the_server(through: RelayUnderT
     (received,) = through.server.headers
     assert received["authorization"] == f"Bearer {KEY}"
     assert set(received) == {
-        "host", "accept-encoding", "user-agent", "authorization", "content-type", "content-length",
-    }  # fmt: skip
+        "host",
+        "accept-encoding",
+        "user-agent",
+        "authorization",
+        "content-type",
+        "content-length",
+    }
 
 
 def test_a_request_that_hides_in_another_is_two_requests_with_two_keys(through: RelayUnderTest) -> None:

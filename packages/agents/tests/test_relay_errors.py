@@ -31,13 +31,15 @@ FAILURES: dict[str, tuple[dict[str, Any], int, str]] = {
     "no credit": ({"status": 429, "code": "insufficient_quota", "answer": "pay"}, 502, "quota_exhausted"),
     "broken server": ({"status": 500, "answer": "oops"}, 500, "server_error"),
     "context too long": (
-        {"status": 400, "answer": "too long", "code": "context_length_exceeded"}, 400, "context_length_exceeded",
+        {"status": 400, "answer": "too long", "code": "context_length_exceeded"},
+        400,
+        "context_length_exceeded",
     ),
     "invalid parameter": ({"status": 400, "answer": "temperature is too high"}, 400, "invalid_request"),
     "not a document": ({"broken": "not_json"}, 502, "bad_response"),
     "bytes": ({"broken": "garbage"}, 502, "bad_response"),
     "no answer": ({"broken": "silence"}, 504, "timeout"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("what", FAILURES)

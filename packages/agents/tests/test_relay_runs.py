@@ -113,14 +113,23 @@ class Runner:
 
     def __call__(
         self, agent: str, *options: object, level: str = "process", root: Path | None = None, gin: str = GIN
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         entry = self.folder / "entry"
         entry.mkdir(exist_ok=True)
         for name, text in {"__init__.py": "", "train.py": "", "requirements.txt": "", "inference.py": agent}.items():
             (entry / name).write_text(text)
         (self.folder / "inference.gin").write_text(gin)
-        words = command("--submission", entry, "--gin_config", self.folder / "inference.gin", "--root_dir",
-                        root or self.root, "--sandbox", level, *options)  # fmt: skip
+        words = command(
+            "--submission",
+            entry,
+            "--gin_config",
+            self.folder / "inference.gin",
+            "--root_dir",
+            root or self.root,
+            "--sandbox",
+            level,
+            *options,
+        )
         environment = {**os.environ, "MODEL_KEY": KEY, **self.environment}
         return subprocess.run(words, capture_output=True, text=True, timeout=300, cwd=self.folder, env=environment)
 
@@ -177,8 +186,9 @@ def reaches_only_the_model(run: Runner, model: RunningServer, tmp_path: Path, le
     (tmp_path / "keys").mkdir()
     (tmp_path / "keys" / "key").write_text(f"{KEY}\n")
     run.environment |= {
-        "SERVER_PORT": model.endpoint.rpartition(":")[2].removesuffix("/v1"), "KEY_FOLDER": str(tmp_path / "keys"),
-    }  # fmt: skip
+        "SERVER_PORT": model.endpoint.rpartition(":")[2].removesuffix("/v1"),
+        "KEY_FOLDER": str(tmp_path / "keys"),
+    }
     passed = ("--gin-bindings", "Submission.pass_environment = ['SERVER_PORT', 'KEY_FOLDER']")
     done = run(SPY, *run.with_model(), *passed, level=level)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -314,8 +324,19 @@ def test_a_generalization_calls_the_model_from_each_task(run: Runner, model: Run
 def test_a_check_reaches_the_model_and_names_the_option_if_there_is_none(run: Runner, model: RunningServer) -> None:
     assert run(AGENT, *run.with_model(), root=run.root).returncode == 0  # writes the submission
     sent = len(model.model.requests)
-    words = [sys.executable, "-m", "a2perf", "check", str(run.folder / "entry"), "--sandbox", "process", "--steps", "2",
-             "--env-id", "WebNavigation-Difficulty-01-v0"]  # fmt: skip
+    words = [
+        sys.executable,
+        "-m",
+        "a2perf",
+        "check",
+        str(run.folder / "entry"),
+        "--sandbox",
+        "process",
+        "--steps",
+        "2",
+        "--env-id",
+        "WebNavigation-Difficulty-01-v0",
+    ]
     environment = {**os.environ, "MODEL_KEY": KEY}
     without = subprocess.run(words, capture_output=True, text=True, env=environment, cwd=run.folder)
     assert without.returncode == 1
@@ -330,8 +351,10 @@ def test_every_error_has_a_cause_and_a_hint() -> None:
     assert len({explained(kind) for kind in kinds}) == len(kinds)
     counts = UsageCounts(errors={"timeout": 1, "unreachable": 2, "of a newer version": 1})
     assert [line.partition(":")[0] for line in error_lines(counts)] == [
-        "2 x unreachable", "1 x of a newer version", "1 x timeout",
-    ]  # fmt: skip
+        "2 x unreachable",
+        "1 x of a newer version",
+        "1 x timeout",
+    ]
 
 
 SERVER = 'endpoint = "http://h/v1"\nmodels = ["x"]\n'
@@ -352,7 +375,7 @@ WRONG = {
     "an unknown key": (SERVER + "call_limit = 1", "unknown field `call_limit`"),
     "no TOML": ("endpoint", "is not a description of a model"),
     "no record": ('replay = "nothing"', "holds no record of calls"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("what", WRONG)

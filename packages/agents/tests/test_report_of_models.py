@@ -41,16 +41,30 @@ HOSTILE = "<script>alert(1)</script></details> \x1b[31m\u202egnp.exe & \x00"
 def call(number: int, episode: int, asked: str | None, said: str | None, **changes: Any) -> list[ModelEntry]:
     messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": asked}]
     request = CallEntry(
-        call=number, attempt=1, scope=CallScope(task="trot", phase="episode", episode=episode),
-        path="chat/completions", model="m", stream=False, sha256="a" * 64, at=float(number), reserved=Amounts(calls=1),
-        request=None if asked is None else json.dumps({"model": "m", "messages": messages}), request_bytes=99,
-    )  # fmt: skip
+        call=number,
+        attempt=1,
+        scope=CallScope(task="trot", phase="episode", episode=episode),
+        path="chat/completions",
+        model="m",
+        stream=False,
+        sha256="a" * 64,
+        at=float(number),
+        reserved=Amounts(calls=1),
+        request=None if asked is None else json.dumps({"model": "m", "messages": messages}),
+        request_bytes=99,
+    )
     body = json.dumps({"choices": [{"message": {"role": "assistant", "content": said}}]})
     fields = {
-        "outcome": "ok", "status": 200, "usage": TokenUsage(tokens_in=100, tokens_out=10), "cost": 0.25,
-        "first_s": 0.1 * number, "total_s": 0.2 * number, "chunks": [] if said is None else [body], "sha256": "b" * 64,
+        "outcome": "ok",
+        "status": 200,
+        "usage": TokenUsage(tokens_in=100, tokens_out=10),
+        "cost": 0.25,
+        "first_s": 0.1 * number,
+        "total_s": 0.2 * number,
+        "chunks": [] if said is None else [body],
+        "sha256": "b" * 64,
         "response_bytes": len(body),
-    }  # fmt: skip
+    }
     return [request, AnswerEntry(call=number, **{**fields, **changes})]
 
 
@@ -145,9 +159,14 @@ def test_hostile_contents_are_escaped_and_the_page_can_be_searched(tmp_path: Pat
     entries = [*call(1, 0, HOSTILE, HOSTILE), *call(2, 0, "second question", "fill 7"), refused(0)]
     run = run_with(tmp_path / "r", entries)
     run.step_costs["trot"] = StepCosts(
-        steps=40, account="cgroup_v2", round_trip_s=0.1, tree_s=0.01, in_calls_s=0.01, between_calls_s=0.0,
+        steps=40,
+        account="cgroup_v2",
+        round_trip_s=0.1,
+        tree_s=0.01,
+        in_calls_s=0.01,
+        between_calls_s=0.0,
         short_lived_s=0.0,
-    )  # fmt: skip
+    )
     run.tracking.phases = {"rollouts": PhaseCost(wall_s=4.0, cpu_seconds=0.4, energy_gross_kwh=1e-6)}
     run.tracking.energy.gross_kwh, run.tracking.energy.quality = 2e-6, "estimated"
     report = write_report([run], tmp_path / "report").page.read_text()

@@ -32,8 +32,10 @@ def test_a_participant_that_provokes_an_error_of_the_model_server_is_not_started
         assert done.stderr.count("not retried automatically") == 2
         for found in made.manifests():
             assert (found["state"], found["failure"]["kind"], len(found["attempts"])) == (
-                "interrupted", "infrastructure", 1,
-            )  # fmt: skip
+                "interrupted",
+                "infrastructure",
+                1,
+            )
         assert made.jobs(*options) == (3, 0)
         assert made.jobs("--retry", "infrastructure", *options) == (3, 2)
     assert made.attic() == []

@@ -23,15 +23,34 @@ def test_an_agent_asks_the_model_through_the_relay(repository: Path, tmp_path: P
             endpoint = server.stdout.readline().rpartition(" at ")[2].strip()
             (tmp_path / "model.toml").write_text(f'endpoint = "{endpoint}"\nmodels = ["small"]\n')
             words = [
-                "run", "--submission", str(AGENT), "--domain", "web_navigation", "--task", "text_level_1",
-                "--gin-config", "inference.gin", "--root-dir", str(tmp_path / "run"), "--sandbox", "process",
-                "--gin-bindings", "Submission.num_inference_steps = 2",
-                "--gin-bindings", "Submission.num_inference_episodes = 2", "--model", str(tmp_path / "model.toml"),
-            ]  # fmt: skip
+                "run",
+                "--submission",
+                str(AGENT),
+                "--domain",
+                "web_navigation",
+                "--task",
+                "text_level_1",
+                "--gin-config",
+                "inference.gin",
+                "--root-dir",
+                str(tmp_path / "run"),
+                "--sandbox",
+                "process",
+                "--gin-bindings",
+                "Submission.num_inference_steps = 2",
+                "--gin-bindings",
+                "Submission.num_inference_episodes = 2",
+                "--model",
+                str(tmp_path / "model.toml"),
+            ]
             done = subprocess.run(
-                [sys.executable, "-m", "a2perf", *words], capture_output=True, text=True, timeout=600,
-                cwd=tmp_path, env=os.environ.copy(),
-            )  # fmt: skip
+                [sys.executable, "-m", "a2perf", *words],
+                capture_output=True,
+                text=True,
+                timeout=600,
+                cwd=tmp_path,
+                env=os.environ.copy(),
+            )
         finally:
             server.terminate()
     assert done.returncode == 0, done.stdout + done.stderr

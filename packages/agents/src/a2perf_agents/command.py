@@ -12,7 +12,7 @@ from a2perf.cli.extensible import ExtensibleGroup
 from a2perf.errors import UserError
 from a2perf.runs import read_runs
 from a2perf.runs.bundles.layout import MODEL_USAGE
-from a2perf.runs.packed.signing import bundles_of
+from a2perf.runs.signing import bundles_of
 from a2perf.storage import read_record, write_atomic
 from a2perf.stranger_files import printable
 from a2perf.submission.options import normalised

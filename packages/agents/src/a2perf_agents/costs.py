@@ -24,13 +24,13 @@ from a2perf.metrics.definition import (
     numbers_over_runs,
     provenance_over_runs,
 )
-from a2perf.metrics.policy_reliability import successes_of
 from a2perf.metrics.runs_in_mode import ScoredRuns
 from a2perf.metrics.system import energy_gross_of
-from a2perf.metrics.values import MetricResult, Profile, RunNumber
+from a2perf.metrics.values import Lead, MetricResult, Profile, RunNumber
 from a2perf.plain_text import terminal_line
 from a2perf.runs.run import Run
 from a2perf_agents.record import UsageCounts
+from a2perf_agents.reliability.metrics import successes_of
 from a2perf_agents.use import ModelUse, use_of
 
 MODEL_ENERGY = "own host only; the energy of a hosted model is unknown"
@@ -83,20 +83,29 @@ def _cost(counts: UsageCounts) -> float | None:
     return counts.cost
 
 
-_AMOUNTS: dict[str, tuple[str, str, Amount]] = {
-    "calls": ("Model calls", "1", lambda counts: float(counts.calls)),
-    "tokens_in": ("Tokens in", "1", lambda counts: float(counts.tokens_in)),
-    "tokens_out": ("Tokens out", "1", lambda counts: float(counts.tokens_out)),
-    "cost": ("Model cost", "", _cost),
-}
+def _calls(counts: UsageCounts) -> float:
+    return float(counts.calls)
+
+
+def _tokens_in(counts: UsageCounts) -> float:
+    return float(counts.tokens_in)
+
+
+def _tokens_out(counts: UsageCounts) -> float:
+    return float(counts.tokens_out)
 
 
 def _metric(name: str, label: str, formula: str, unit: str, **more: Any) -> Callable[[Callable[..., Any]], Metric]:
     given = {"direction": "min", "provenance": "recorded", "source": "journal of calls to the model", **more}
     return metric(
-        name=name, label=label, formula=formula, unit=unit, needs="1 run that used a language model",
-        applies=uses_model, **given,
-    )  # fmt: skip
+        name=name,
+        label=label,
+        formula=formula,
+        unit=unit,
+        needs="1 run that used a language model",
+        applies=uses_model,
+        **given,
+    )
 
 
 def _method(run: Run) -> str:
@@ -172,37 +181,43 @@ def _per_success(of_run: Callable[[Run], float | None], *, money: bool = False, 
     return over_runs
 
 
-def _of_amounts() -> list[Metric]:
-    made: list[Metric] = []
-    for name, (label, unit, amount) in _AMOUNTS.items():
-        money, low = name == "cost", label[:1].lower() + label[1:]
-        for suffix, where, of_run in (
-            ("", "of a run", _per_run(amount)),
-            ("_per_episode", "of the calls in episodes divided by the number of episodes", _per_episode(amount)),
-        ):
-            title = label if not suffix else f"{label} per episode"
-            formula = f"{low} {where}, mean over runs"
-            made.append(_metric(f"model_{name}{suffix}", title, formula, unit, across=True)(
-                _over_runs(of_run, money=money)
-            ))  # fmt: skip
-        formula = f"{low} of the calls in episodes, divided by the successful episodes; sums over runs"
-        made.append(_metric(f"model_{name}_per_success", f"{label} per success", formula, unit, across=True)(
-            _per_success(lambda run, amount=amount: _in_episodes(run, amount), money=money)  # type: ignore[misc]
-        ))  # fmt: skip
-    return made
+def _of_a_run(name: str, label: str, amount: Amount, unit: str = "1") -> Metric:
+    formula = f"{_lower(label)} of a run, mean over runs"
+    made = _metric(name, label, formula, unit, across=True)
+    return made(_over_runs(_per_run(amount), money=amount is _cost))
 
 
-def _of_times() -> list[Metric]:
-    made = []
-    for name, label, read in (
-        ("first_token", "Time to first token", lambda use: use.first_token_s),
-        ("answer", "Time to answer", lambda use: use.answer_s),
-    ):
-        for suffix, words, share in (("median", "median", 50.0), ("p95", "95th percentile", 95.0)):
-            formula = f"{words} over the {'streamed ' if name == 'first_token' else ''}answers of a run, mean over runs"
-            own = _metric(f"model_{name}_{suffix}", f"{label}, {words}", formula, "s", provenance="measured")
-            made.append(own(_quantile(read, share)))
-    return made
+def _of_an_episode(name: str, label: str, amount: Amount, title: str, unit: str = "1") -> Metric:
+    formula = f"{_lower(label)} of the calls in episodes divided by the number of episodes, mean over runs"
+    made = _metric(
+        name, f"{label} per episode", formula, unit, across=True, title=title, lead={"inference": Lead.COLUMN}
+    )
+    return made(_over_runs(_per_episode(amount), money=amount is _cost))
+
+
+def _of_a_success(name: str, label: str, amount: Amount, unit: str = "1", **more: Any) -> Metric:
+    formula = f"{_lower(label)} of the calls in episodes, divided by the successful episodes; sums over runs"
+    made = _metric(name, f"{label} per success", formula, unit, across=True, **more)
+    return made(_per_success(lambda run: _in_episodes(run, amount), money=amount is _cost))
+
+
+def _lower(label: str) -> str:
+    return label[:1].lower() + label[1:]
+
+
+def _of_times(name: str, label: str, share: float, read: Callable[[ModelUse], Values], **more: Any) -> Metric:
+    words = "median" if share == 50.0 else f"{share:.0f}th percentile"
+    streamed = "streamed " if read is _first_token else ""
+    formula = f"{words} over the {streamed}answers of a run, mean over runs"
+    return _metric(name, f"{label}, {words}", formula, "s", provenance="measured", **more)(_quantile(read, share))
+
+
+def _first_token(use: ModelUse) -> Values:
+    return use.first_token_s
+
+
+def _answer(use: ModelUse) -> Values:
+    return use.answer_s
 
 
 def _quantile(read: Callable[[ModelUse], Values], share: float) -> OfRun:
@@ -215,7 +230,13 @@ def _quantile(read: Callable[[ModelUse], Values], share: float) -> OfRun:
     return number
 
 
-@_metric("model_errors", "Model errors", "calls that failed and requests that were refused, mean over runs", "1")
+@_metric(
+    "model_errors",
+    "Model errors",
+    "calls that failed and requests that were refused, mean over runs",
+    "1",
+    lead=Lead.TABLE,
+)
 def model_errors(run: Run) -> float | None:
     """Of all kinds."""
     use = use_of(run)
@@ -223,10 +244,14 @@ def model_errors(run: Run) -> float | None:
 
 
 @_metric(
-    "host_energy_per_episode", "Host energy per episode",
+    "host_energy_per_episode",
+    "Host energy per episode",
     "energy of the own host divided by the number of episodes, mean over runs; without that of a hosted model",
-    "kWh", provenance=AS_RECORDED, source="recorded by the trackers",
-)  # fmt: skip
+    "kWh",
+    provenance=AS_RECORDED,
+    source="recorded by the trackers",
+    lead=Lead.TABLE,
+)
 def host_energy_per_episode(run: Run) -> RunNumber:
     """Gross energy of the own host; the model's is unknown."""
     energy, count = energy_gross_of(run), episodes_of(run)
@@ -243,11 +268,43 @@ def _host_energy(run: Run) -> float | None:
 
 
 _HOST_PER_SUCCESS = _metric(
-    "host_energy_per_success", "Host energy per success",
+    "host_energy_per_success",
+    "Host energy per success",
     "energy of the own host divided by the successful episodes; sums over runs; without that of a hosted model",
-    "kWh", provenance=AS_RECORDED, source="recorded by the trackers", across=True,
-)(_per_success(_host_energy, host=True))  # fmt: skip
+    "kWh",
+    provenance=AS_RECORDED,
+    source="recorded by the trackers",
+    across=True,
+    lead=Lead.TABLE,
+)(_per_success(_host_energy, host=True))
 
 METRICS: tuple[Metric, ...] = (
-    *_of_amounts(), *_of_times(), model_errors, host_energy_per_episode, _HOST_PER_SUCCESS,
-)  # fmt: skip
+    _of_an_episode("model_calls_per_episode", "Model calls", _calls, "Calls per episode"),
+    _of_an_episode("model_tokens_in_per_episode", "Tokens in", _tokens_in, "Tokens in per episode"),
+    _of_an_episode("model_tokens_out_per_episode", "Tokens out", _tokens_out, "Tokens out per episode"),
+    _of_an_episode("model_cost_per_episode", "Model cost", _cost, "Cost per episode", ""),
+    _of_a_success(
+        "model_cost_per_success", "Model cost", _cost, "", title="Cost per success", lead={"inference": Lead.COLUMN}
+    ),
+    _of_times(
+        "model_first_token_median",
+        "Time to first token",
+        50.0,
+        _first_token,
+        title="Time to first token",
+        lead={"inference": Lead.COLUMN},
+    ),
+    _of_times("model_first_token_p95", "Time to first token", 95.0, _first_token, lead=Lead.TABLE),
+    model_errors,
+    host_energy_per_episode,
+    _HOST_PER_SUCCESS,
+    _of_a_run("model_calls", "Model calls", _calls),
+    _of_a_run("model_tokens_in", "Tokens in", _tokens_in),
+    _of_a_run("model_tokens_out", "Tokens out", _tokens_out),
+    _of_a_run("model_cost", "Model cost", _cost, ""),
+    _of_a_success("model_calls_per_success", "Model calls", _calls),
+    _of_a_success("model_tokens_in_per_success", "Tokens in", _tokens_in),
+    _of_a_success("model_tokens_out_per_success", "Tokens out", _tokens_out),
+    _of_times("model_answer_median", "Time to answer", 50.0, _answer),
+    _of_times("model_answer_p95", "Time to answer", 95.0, _answer),
+)

@@ -65,15 +65,20 @@ def model_section(results: Sequence[TaskResults]) -> ReportSection | None:
     if not used:
         return None
     runs = Table(
-        name="language-models", caption="Language models by run", columns=_RUN_COLUMNS,
-        rows=tuple(_run_row(run, models, title) for run, models, title in used), kind="cards",
-    )  # fmt: skip
+        name="language-models",
+        caption="Language models by run",
+        columns=_RUN_COLUMNS,
+        rows=tuple(_run_row(run, models, title) for run, models, title in used),
+        kind="cards",
+    )
     rows = [row for run, models, title in used for row in _episode_rows(run, models, title)]
     left_out = f" of {len(rows)}, the first {MOST_EPISODES}" if len(rows) > MOST_EPISODES else ""
     episodes = Table(
-        name="language-model-episodes", caption=f"Language models by episode{left_out}", columns=_EPISODE_COLUMNS,
+        name="language-model-episodes",
+        caption=f"Language models by episode{left_out}",
+        columns=_EPISODE_COLUMNS,
         rows=tuple(rows[:MOST_EPISODES]),
-    )  # fmt: skip
+    )
     return ReportSection("Language models", _SUMMARY, tables=(runs, episodes) if rows else (runs,))
 
 

@@ -70,9 +70,11 @@ class LanguageModel(RunService):
 
     name: ClassVar[str] = "language model"
     model: str | None = option(
-        None, "Language model of the submission: a TOML file, or a recorded run that answers again.",
-        metavar="FILE.toml|BUNDLE", path=True,
-    )  # fmt: skip
+        None,
+        "Language model of the submission: a TOML file, or a recorded run that answers again.",
+        metavar="FILE.toml|BUNDLE",
+        path=True,
+    )
 
     def is_wanted(self) -> bool:
         """Returns whether a model is given."""
@@ -230,9 +232,12 @@ class LanguageModel(RunService):
 
 
 _LIMITS = {
-    "model_token_limit": "tokens", "model_call_limit": "calls", "model_time_limit_s": "seconds",
-    "model_energy_limit_j": "joules", "model_cost_limit": "cost",
-}  # fmt: skip
+    "model_token_limit": "tokens",
+    "model_call_limit": "calls",
+    "model_time_limit_s": "seconds",
+    "model_energy_limit_j": "joules",
+    "model_cost_limit": "cost",
+}
 """Names of the budgets in the settings of a manifest, and in the file."""
 
 

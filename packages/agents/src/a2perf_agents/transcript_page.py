@@ -91,9 +91,12 @@ def transcript_page(runs: Sequence[Run]) -> str:
     shown = [(run.key, shown_transcript(run, budget)) for run in runs]
     loader = jinja2.PackageLoader("a2perf_agents", "templates")
     return render(
-        "transcripts.html", loader=loader, styles=("page", "transcript"), scripts=("chart", "transcript"),
+        "transcripts.html",
+        loader=loader,
+        styles=("page", "transcript"),
+        scripts=("chart", "transcript"),
         runs=[one for one in shown if one[1] is not None],
-    )  # fmt: skip
+    )
 
 
 def shown_transcript(run: Run, budget: TranscriptBudget) -> ShownTranscript | None:
@@ -155,7 +158,7 @@ def _shown_episode(
         facts = ", ".join(part for part in (facts, f"{len(errors)} failed calls") if part)
     return ShownEpisode(
         f"{name} of {task}" if task else name, facts, failed or bool(errors), panels, _strip_note(drawn), steps, note
-    )  # fmt: skip
+    )
 
 
 def _is_drawn(run: Run, transcript: EpisodeTranscript) -> bool:

@@ -108,11 +108,14 @@ def transcripts_of(entries: Callable[[], Iterable[ModelEntry]], wanted: Wanted) 
     calls = {call.call.call: call for call in joined(reader.without_contents(entries()))}
     return [
         EpisodeTranscript(
-            task, phase, episode, tuple(reader.exchange(calls[number]) for number in numbers),
+            task,
+            phase,
+            episode,
+            tuple(reader.exchange(calls[number]) for number in numbers),
             len(places[task, phase, episode]) - len(numbers),
         )
         for (task, phase, episode), numbers in shown.items()
-    ]  # fmt: skip
+    ]
 
 
 class _Reader:

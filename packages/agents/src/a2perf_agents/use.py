@@ -77,9 +77,7 @@ def model_use(usage: ModelUsage | None, entries: Iterable[ModelEntry]) -> ModelU
         usage: its summary; None for a killed run: the journal then gives the usage.
     """
     kept = list(entries)
-    answers = [
-        call.answer for call in joined(kept) if call.outcome is CallOutcome.OK and call.answer is not None
-    ]  # fmt: skip
+    answers = [call.answer for call in joined(kept) if call.outcome is CallOutcome.OK and call.answer is not None]
     if usage is None:
         if not kept:
             return None

@@ -41,9 +41,13 @@ class RunBudget:
     """
 
     def __init__(
-        self, limits: BudgetLimits, used: Amounts | None = None, busy_s: float = 0.0, *,
+        self,
+        limits: BudgetLimits,
+        used: Amounts | None = None,
+        busy_s: float = 0.0,
+        *,
         clock: Callable[[], float] = time.monotonic,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.limits = limits
         self._used, self._reserved = used or Amounts(), Amounts()
         self._busy_s, self._busy_since, self._in_flight = busy_s, 0.0, 0

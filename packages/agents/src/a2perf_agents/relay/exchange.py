@@ -48,10 +48,14 @@ MAX_EVENTS = 100_000
 MAX_REFUSALS = 1000
 """Refused requests that are recorded one by one; further ones are only counted in the budgets."""
 _STATUS = {
-    CallOutcome.WRONG_KEY: 502, CallOutcome.UNREACHABLE: 502, CallOutcome.BAD_RESPONSE: 502,
-    CallOutcome.RESPONSE_TOO_LARGE: 502, CallOutcome.TIMEOUT: 504, CallOutcome.UNTRUSTED: 502,
+    CallOutcome.WRONG_KEY: 502,
+    CallOutcome.UNREACHABLE: 502,
+    CallOutcome.BAD_RESPONSE: 502,
+    CallOutcome.RESPONSE_TOO_LARGE: 502,
+    CallOutcome.TIMEOUT: 504,
+    CallOutcome.UNTRUSTED: 502,
     CallOutcome.QUOTA: 502,
-}  # fmt: skip
+}
 _WRONG_KEY = "the model server refuses the organizer's key"
 
 
@@ -74,9 +78,16 @@ class Exchanges:
     """
 
     def __init__(
-        self, access: ModelAccess, upstream: Upstream | None, journal: CallJournal, budget: RunBudget, *,
-        replayed: RecordedAnswers | None, attempt: int, first: int,
-    ) -> None:  # fmt: skip
+        self,
+        access: ModelAccess,
+        upstream: Upstream | None,
+        journal: CallJournal,
+        budget: RunBudget,
+        *,
+        replayed: RecordedAnswers | None,
+        attempt: int,
+        first: int,
+    ) -> None:
         self._access, self._upstream, self._journal, self._budget = access, upstream, journal, budget
         self._replayed, self._attempt, self._next = replayed, attempt, first
         self._tasks: set[asyncio.Task[None]] = set()
@@ -119,10 +130,13 @@ class Exchanges:
         if self._refusals <= MAX_REFUSALS:
             self._write(
                 RefusedEntry(
-                    scope=scope, outcome=error.outcome.value, message=error.record[:1000], budget=error.budget,
+                    scope=scope,
+                    outcome=error.outcome.value,
+                    message=error.record[:1000],
+                    budget=error.budget,
                     sha256=sha256,
                 )
-            )  # fmt: skip
+            )
 
     def longest(self, scope: CallScope) -> tuple[float, bool]:
         """Returns how long the oldest call in flight at a place has taken so far, and whether the server delays it.
@@ -177,11 +191,20 @@ class Exchanges:
         self._budget.reserve(need)
         self._write(
             CallEntry(
-                call=number, attempt=self._attempt, scope=scope, path=request.path, model=request.model,
-                stream=request.stream, sha256=request.sha256, at=time.time(), reserved=need, request=request.text,
-                changes=changes, request_bytes=len(request.text.encode()),
+                call=number,
+                attempt=self._attempt,
+                scope=scope,
+                path=request.path,
+                model=request.model,
+                stream=request.stream,
+                sha256=request.sha256,
+                at=time.time(),
+                reserved=need,
+                request=request.text,
+                changes=changes,
+                request_bytes=len(request.text.encode()),
             )
-        )  # fmt: skip
+        )
         return PendingCall(number, request, msgspec.json.encode(document), need, Reply())
 
     def _need(self, name: str, need: Amounts) -> tuple[str, str]:
@@ -265,13 +288,24 @@ class Exchanges:
         content = b"".join((*call.sent, *call.held))
         self._write(
             AnswerEntry(
-                call=call.number, outcome=outcome.value, status=status, usage=usage, charged=charged, cost=known_cost,
-                first_s=call.first_s, total_s=call.elapsed_s, tries=call.tries,
+                call=call.number,
+                outcome=outcome.value,
+                status=status,
+                usage=usage,
+                charged=charged,
+                cost=known_cost,
+                first_s=call.first_s,
+                total_s=call.elapsed_s,
+                tries=call.tries,
                 chunks=[piece.decode("utf-8", "backslashreplace") for piece in (*call.sent, *call.held)],
-                chunks_s=call.times, sha256=hashlib.sha256(content).hexdigest(), response_bytes=len(content),
-                content_type=content_type, invalid_tool_calls=call.tools.invalid, message=message[:1000],
+                chunks_s=call.times,
+                sha256=hashlib.sha256(content).hexdigest(),
+                response_bytes=len(content),
+                content_type=content_type,
+                invalid_tool_calls=call.tools.invalid,
+                message=message[:1000],
             )
-        )  # fmt: skip
+        )
         await self._journal.committed()
 
     async def _tried(self, call: PendingCall) -> None:

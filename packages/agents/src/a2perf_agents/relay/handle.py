@@ -36,11 +36,19 @@ _JOULES_PER_KWH = 3.6e6
 _ASKS_FOR_MODEL = re.compile(r"OPENAI_BASE_URL|OPENAI_API_KEY|A2PERF_MODEL")
 _OFFER = "give `--model FILE.toml` to `a2perf run` or `a2perf check`"
 _LONGER = "raise Submission.call_timeout_s, or lower call_timeout_s of the model"
-_OF_THE_HOST = frozenset((
-    CallOutcome.WRONG_KEY, CallOutcome.UNREACHABLE, CallOutcome.SERVER_ERROR, CallOutcome.RATE_LIMITED,
-    CallOutcome.BAD_RESPONSE, CallOutcome.TIMEOUT, CallOutcome.RESPONSE_TOO_LARGE, CallOutcome.UNTRUSTED,
-    CallOutcome.QUOTA,
-))  # fmt: skip
+_OF_THE_HOST = frozenset(
+    (
+        CallOutcome.WRONG_KEY,
+        CallOutcome.UNREACHABLE,
+        CallOutcome.SERVER_ERROR,
+        CallOutcome.RATE_LIMITED,
+        CallOutcome.BAD_RESPONSE,
+        CallOutcome.TIMEOUT,
+        CallOutcome.RESPONSE_TOO_LARGE,
+        CallOutcome.UNTRUSTED,
+        CallOutcome.QUOTA,
+    )
+)
 """Errors of the model server: a participant that fails because of one has not failed itself."""
 
 
@@ -214,9 +222,13 @@ def start_relay(access: ModelAccess, folder: Path, *, log: Path, attempt: int = 
     command = [sys.executable, "-P", "-m", "a2perf_agents.relay.process", str(theirs.fileno())]
     with theirs, log.open("ab") as output:
         process = subprocess.Popen(
-            command, pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+            command,
+            pass_fds=(theirs.fileno(),),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
             start_new_session=True,  # Ctrl-C of a terminal is for the evaluator, which then ends the relay
-        )  # fmt: skip
+        )
     settings = RelaySettings(access=access, folder=str(folder), token=token, attempt=attempt)
     try:
         answer = _ask(ours, msgspec.json.encode(settings), timeout_s=START_TIMEOUT_S)

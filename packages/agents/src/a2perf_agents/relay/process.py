@@ -49,9 +49,14 @@ class Relay:
         if replayed is not None and not access.models:
             access = msgspec.structs.replace(access, models=tuple({call.call.model: None for call in replayed.calls}))
         self._exchanges = Exchanges(
-            access, self._upstream, self._journal, self._budget,
-            replayed=replayed, attempt=settings.attempt, first=last_number(recorded.calls) + 1,
-        )  # fmt: skip
+            access,
+            self._upstream,
+            self._journal,
+            self._budget,
+            replayed=replayed,
+            attempt=settings.attempt,
+            first=last_number(recorded.calls) + 1,
+        )
         self._server = RelayServer(self._exchanges, settings.token)
         self._opened = OpenedEntry(attempt=settings.attempt, endpoint=access.shown_endpoint, models=list(access.models))
         self._callers = 0

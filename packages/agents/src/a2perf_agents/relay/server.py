@@ -63,9 +63,17 @@ class RelayServer:
         routes += [Route(f"{BASE}/models", self._models), Route(f"{BASE}/models/{{name:path}}", self._model)]
         app = Starlette(routes=routes, exception_handlers={HTTPException: _no_such_path})
         self._config = uvicorn.Config(
-            app, http=H11Protocol, ws="none", lifespan="off", log_config=None, access_log=False, server_header=False,
-            proxy_headers=False, h11_max_incomplete_event_size=MAX_HEAD_BYTES, timeout_keep_alive=KEEP_ALIVE_S,
-        )  # fmt: skip
+            app,
+            http=H11Protocol,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            h11_max_incomplete_event_size=MAX_HEAD_BYTES,
+            timeout_keep_alive=KEEP_ALIVE_S,
+        )
         self._config.load()
 
     def listen(self, listener: socket.socket, caller: Caller) -> Callable[[], None]:

@@ -1,6 +1,6 @@
 """Speed and size of the text view of web navigation, beside the arrays.
 
-    python perf/web_text.py [--json] [--seconds 3]
+    python packages/agents/perf/web_text.py [--json] [--seconds 3]
 
 Each episode takes ten valid actions in turn (an element that does not lead away is clicked, filled or selected, with
 free text in fields), an invalid one, and then the actions of a perfect episode. Both interfaces step ``env.unwrapped``.

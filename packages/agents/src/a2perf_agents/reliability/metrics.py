@@ -13,19 +13,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from a2perf.arrays import Values
-from a2perf.metrics import consistency, predictability
-from a2perf.metrics.bootstrap import interval_over_tasks, mean_interval
+from a2perf.domains.registry import domains
+from a2perf.metrics.bootstrap import FEWEST_RESAMPLED, mean_interval, percentile_interval
 from a2perf.metrics.definition import Metric, metric, numbers_over_runs
 from a2perf.metrics.runs_in_mode import ScoredRuns, once_per_run
-from a2perf.metrics.values import Direction, MetricResult, Profile
+from a2perf.metrics.values import Direction, Lead, MetricResult, Profile
 from a2perf.records import Episode
 from a2perf.runs.run import Run
+from a2perf_agents.reliability import consistency, predictability
 
 PREFIX = "robustness_"
 """Begins the names of the metrics of single perturbations."""
@@ -116,6 +117,25 @@ def _result(of_runs: Sequence[Values], profile: Profile, reason: str, count: int
     return result
 
 
+def interval_over_tasks(
+    tasks: int, statistic: Callable[[Ints], float], *, repetitions: int = 500
+) -> tuple[float, float] | None:
+    """Returns the percentile interval of a statistic over resamples of the tasks of one run, reproducibly.
+
+    The statistic takes the numbers of the drawn tasks, shape ``(tasks,)``, and returns NaN for no value. None with
+    fewer than ``FEWEST_RESAMPLED`` tasks, or if half of the resamples have no value.
+    """
+    if tasks < FEWEST_RESAMPLED:
+        return None
+    generator = np.random.default_rng(0)
+    draws = np.array([statistic(generator.integers(tasks, size=tasks)) for _ in range(repetitions)])
+    known = draws[~np.isnan(draws)]
+    if known.size < repetitions / 2:
+        return None
+    low, high = percentile_interval(known)
+    return float(low), float(high)
+
+
 def _with_resampled(
     result: MetricResult, profile: Profile, of_runs: Sequence[tuple[int, Callable[[Ints], float]]]
 ) -> MetricResult:
@@ -162,13 +182,28 @@ def _resources(episodes: Repeats, successes: Values) -> float:
 
 
 def _metric(
-    name: str, label: str, formula: str, needs: str, over_runs: Callable[..., MetricResult], *,
-    direction: Direction = "max", source: str = _PAPER,
-) -> Metric:  # fmt: skip
+    name: str,
+    label: str,
+    formula: str,
+    needs: str,
+    over_runs: Callable[..., MetricResult],
+    *,
+    direction: Direction = "max",
+    source: str = _PAPER,
+    **more: Any,
+) -> Metric:
     made = metric(
-        name=name, label=label, category="reliability", unit="1", direction=direction, source=source, across=True,
-        formula=formula, needs=needs,
-    )  # fmt: skip
+        name=name,
+        label=label,
+        category="reliability",
+        unit="1",
+        direction=direction,
+        source=source,
+        across=True,
+        formula=formula,
+        needs=needs,
+        **more,
+    )
     return made(over_runs)
 
 
@@ -176,50 +211,90 @@ _FEW_SUCCESSES = "fewer than two successes with recorded actions"
 _THEN = "mean over tasks, then over runs"
 _CONSISTENCY = (
     _metric(
-        "outcome_consistency", "Outcome consistency",
-        f"(2p - 1)^2 with p the success rate over the repeats of a task; {_THEN}", "2 repeats of 1 task",
+        "outcome_consistency",
+        "Outcome consistency",
+        f"(2p - 1)^2 with p the success rate over the repeats of a task; {_THEN}",
+        "2 repeats of 1 task",
         _over_tasks(lambda episodes, successes: consistency.outcome_consistency(successes), _NO_SUCCESS),
+        lead={"inference": Lead.TEXT},
     ),
     _metric(
-        "trajectory_consistency_distribution", "Trajectory consistency (distribution)",
+        "trajectory_consistency_distribution",
+        "Trajectory consistency (distribution)",
         "1 - mean pairwise Jensen-Shannon divergence (base 2) of the action distributions of successful repeats; "
-        f"{_THEN}", "2 successful repeats of 1 task", _over_tasks(_distributions, _FEW_SUCCESSES),
+        f"{_THEN}",
+        "2 successful repeats of 1 task",
+        _over_tasks(_distributions, _FEW_SUCCESSES),
+        lead=Lead.TABLE,
     ),
     _metric(
-        "trajectory_consistency_sequence", "Trajectory consistency (sequence)",
+        "trajectory_consistency_sequence",
+        "Trajectory consistency (sequence)",
         "1 - mean pairwise Levenshtein distance of the actions of successful repeats, divided by the longer length; "
-        f"{_THEN}", "2 successful repeats of 1 task", _over_tasks(_sequences, _FEW_SUCCESSES),
+        f"{_THEN}",
+        "2 successful repeats of 1 task",
+        _over_tasks(_sequences, _FEW_SUCCESSES),
+        lead=Lead.TABLE,
     ),
     _metric(
-        "resource_consistency", "Resource consistency",
+        "resource_consistency",
+        "Resource consistency",
         "exp(-mean coefficient of variation, ddof 1) over processor time, wall time and number of actions of repeats; "
-        f"{_THEN}", "2 repeats of 1 task",
+        f"{_THEN}",
+        "2 repeats of 1 task",
         _over_tasks(_resources, "no resource varies around a mean above 0", needs_success=False),
+        lead=Lead.TABLE,
     ),
-)  # fmt: skip
+)
 
 
 def _pass(k: int, of_counts: Callable[[int, int, int], float]) -> Callable[..., MetricResult]:
     return _over_tasks(lambda _, successes: of_counts(int(successes.sum()), successes.size, k), _FEW_REPEATS[k])
 
 
-_PASSES = tuple(
-    _metric(
-        f"{kind}_{k}", label.format(k=k), f"unbiased estimate {formula.format(k=k)}; {_THEN}",
-        f"{max(k, 2)} repeats of 1 task", _pass(k, of_counts), source=source,
+def _pass_all(name: str, k: int) -> Metric:
+    formula = f"unbiased estimate C(c, {k}) / C(n, {k}) from c successes in n repeats; {_THEN}"
+    return _metric(
+        name,
+        f"pass^{k}",
+        formula,
+        f"{max(k, 2)} repeats of 1 task",
+        _pass(k, consistency.pass_all_k),
+        source="Yao et al. 2024, tau-bench; arXiv 2602.16666",
+        lead=Lead.TABLE if k == LARGEST_K else Lead.NONE,
     )
-    for kind, label, formula, of_counts, source in (
-        (
-            "pass_all", "pass^{k}", "C(c, {k}) / C(n, {k}) from c successes in n repeats", consistency.pass_all_k,
-            "Yao et al. 2024, tau-bench; arXiv 2602.16666",
-        ),
-        (
-            "pass_any", "pass@{k}", "1 - C(n - c, {k}) / C(n, {k}) from c successes in n repeats",
-            consistency.pass_at_k, "Chen et al. 2021, Evaluating Large Language Models Trained on Code",
-        ),
+
+
+def _pass_any(name: str, k: int) -> Metric:
+    formula = f"unbiased estimate 1 - C(n - c, {k}) / C(n, {k}) from c successes in n repeats; {_THEN}"
+    return _metric(
+        name,
+        f"pass@{k}",
+        formula,
+        f"{max(k, 2)} repeats of 1 task",
+        _pass(k, consistency.pass_at_k),
+        source="Chen et al. 2021, Evaluating Large Language Models Trained on Code",
     )
-    for k in range(1, LARGEST_K + 1)
-)  # fmt: skip
+
+
+_PASSES = (
+    _pass_all("pass_all_1", 1),
+    _pass_all("pass_all_2", 2),
+    _pass_all("pass_all_3", 3),
+    _pass_all("pass_all_4", 4),
+    _pass_all("pass_all_5", 5),
+    _pass_all("pass_all_6", 6),
+    _pass_all("pass_all_7", 7),
+    _pass_all("pass_all_8", 8),
+    _pass_any("pass_any_1", 1),
+    _pass_any("pass_any_2", 2),
+    _pass_any("pass_any_3", 3),
+    _pass_any("pass_any_4", 4),
+    _pass_any("pass_any_5", 5),
+    _pass_any("pass_any_6", 6),
+    _pass_any("pass_any_7", 7),
+    _pass_any("pass_any_8", 8),
+)
 
 
 # --- Robustness
@@ -294,15 +369,16 @@ def _robustness(chosen: str | None) -> Callable[..., MetricResult]:
 
 def _robustness_metric(chosen: str | None, label: str, summary: str) -> Metric:
     return _metric(
-        "robustness" if chosen is None else f"{PREFIX}{chosen}", label,
+        "robustness" if chosen is None else f"{PREFIX}{chosen}",
+        label,
         f"min(success rate with perturbation / success rate without, 1), {summary}",
-        "1 success, and 1 episode under the perturbation", _robustness(chosen),
-    )  # fmt: skip
+        "1 success, and 1 episode under the perturbation",
+        _robustness(chosen),
+        lead={"inference": Lead.TEXT} if chosen is None else Lead.NONE,
+    )
 
 
 def _of_each_perturbation() -> list[Metric]:
-    from a2perf.domains.registry import domains  # reading results must not load it
-
     summaries: dict[str, list[str]] = {}
     for domain in domains().values():
         for known in domain.perturbations:
@@ -352,39 +428,67 @@ def _known(episodes: Repeats, threshold: float | None) -> Pairs:
 
 
 def _predictability(
-    name: str, label: str, formula: str, of_episodes: Callable[[Values, Values], float], *,
-    direction: Direction = "max", source: str = _PAPER,
-) -> Metric:  # fmt: skip
+    name: str,
+    label: str,
+    formula: str,
+    of_episodes: Callable[[Values, Values], float],
+    *,
+    direction: Direction = "max",
+    source: str = _PAPER,
+    **more: Any,
+) -> Metric:
     formula += "; of all unperturbed episodes of a run, then mean over runs"
     return _metric(
-        name, label, formula, "1 episode with a confidence", _of_confidences(of_episodes), direction=direction,
+        name,
+        label,
+        formula,
+        "1 episode with a confidence",
+        _of_confidences(of_episodes),
+        direction=direction,
         source=source,
-    )  # fmt: skip
+        **more,
+    )
 
 
 _PREDICTABILITY = (
     _predictability(
-        "calibration", "Calibration",
+        "calibration",
+        "Calibration",
         "1 - expected calibration error of the policy's confidence, 10 bins of equal width closed on the right",
-        lambda c, s: 1.0 - predictability.expected_calibration_error(c, s), source=f"{_PAPER}; Guo et al., ICML 2017",
+        lambda c, s: 1.0 - predictability.expected_calibration_error(c, s),
+        source=f"{_PAPER}; Guo et al., ICML 2017",
+        lead={"inference": Lead.TEXT},
     ),
     _predictability(
-        "discrimination", "Discrimination (AUROC)",
-        "probability that a success has a higher confidence than a failure, ties 1/2", predictability.auroc,
+        "discrimination",
+        "Discrimination (AUROC)",
+        "probability that a success has a higher confidence than a failure, ties 1/2",
+        predictability.auroc,
+        lead=Lead.TABLE,
     ),
     _predictability(
-        "brier_reliability", "Brier reliability", "1 - mean squared difference of confidence and success",
-        lambda c, s: 1.0 - predictability.brier_score(c, s), source=f"{_PAPER}; Brier 1950",
+        "brier_reliability",
+        "Brier reliability",
+        "1 - mean squared difference of confidence and success",
+        lambda c, s: 1.0 - predictability.brier_score(c, s),
+        source=f"{_PAPER}; Brier 1950",
     ),
     _predictability(
-        "risk_coverage_area", "Risk-coverage area",
+        "risk_coverage_area",
+        "Risk-coverage area",
         "mean over k of the failure rate of the k episodes with the highest confidences; ties in expectation",
-        predictability.area_under_risk_coverage, direction="min", source="Geifman et al., ICLR 2019",
+        predictability.area_under_risk_coverage,
+        direction="min",
+        source="Geifman et al., ICLR 2019",
     ),
-)  # fmt: skip
+)
 
 
-def metrics() -> tuple[Metric, ...]:
-    """Returns every metric, those of the perturbations of all domains included."""
-    over_all = _robustness_metric(None, "Robustness", "mean over the perturbations of the run")
-    return (*_CONSISTENCY, *_PASSES, over_all, *_of_each_perturbation(), *_PREDICTABILITY)
+METRICS: tuple[Metric, ...] = (
+    *_CONSISTENCY,
+    *_PASSES,
+    _robustness_metric(None, "Robustness", "mean over the perturbations of the run"),
+    *_of_each_perturbation(),
+    *_PREDICTABILITY,
+)
+"""Every metric, those of the perturbations of all domains included."""

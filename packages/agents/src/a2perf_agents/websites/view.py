@@ -23,7 +23,7 @@ from a2perf.domains.web_navigation.page.page_model import PageModel
 from a2perf.domains.web_navigation.page.vocabulary import VISITED
 from a2perf.domains.web_navigation.sites.site_tables import PageView, observed_placeholder, observed_text
 from a2perf.domains.web_navigation.sites.website import Site
-from a2perf.domains.web_navigation.text.actions import TextAction, TextActionError, numbers, parse_action, quoted
+from a2perf_agents.websites.actions import TextAction, TextActionError, numbers, parse_action, quoted
 
 ROLES = {
     "input_text": "textbox",

@@ -1,0 +1,1 @@
+"""Reliability of a policy: consistency, robustness and predictability."""
