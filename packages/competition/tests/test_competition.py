@@ -15,7 +15,7 @@ import a2perf_competition as competitions
 from a2perf.domains.registry import domains, load_attribute, register_environments
 from a2perf.errors import ConfigError, UserError
 from a2perf.launch import RunSpec
-from a2perf.runs.packed import signing
+from a2perf.runs import signing
 from a2perf.storage import read_json
 from a2perf_competition import run_entrants
 from a2perf_competition.command import competition as command
@@ -37,9 +37,13 @@ def standing(name: str, tasks: list[TaskStanding], **given: object) -> EntrantSt
 
 def terms(**changes: object) -> CompetitionTerms:
     given: dict = {
-        "name": "cup", "domain": "quadruped_locomotion", "public_task": "varied_trot", "held_out": 2, "episodes": 3,
+        "name": "cup",
+        "domain": "quadruped_locomotion",
+        "public_task": "varied_trot",
+        "held_out": 2,
+        "episodes": 3,
         **changes,
-    }  # fmt: skip
+    }
     return CompetitionTerms(**given)
 
 
@@ -173,10 +177,15 @@ def test_the_seeds_of_all_runs_follow_from_salt_folders_and_nonces_and_not_from_
     draws = [
         made.secret.seed_secret(folders, nonces)
         for folders, nonces in (
-            (["a", "b"], {}), (["a"], {}), (["a", "c"], {}), (["a", "b", "b"], {}), (["a", "b"], {"x": ""}),
-            (["a", "b"], {"x": "1"}), (["a", "b"], {"x": "2"}),
+            (["a", "b"], {}),
+            (["a"], {}),
+            (["a", "c"], {}),
+            (["a", "b", "b"], {}),
+            (["a", "b"], {"x": ""}),
+            (["a", "b"], {"x": "1"}),
+            (["a", "b"], {"x": "2"}),
         )
-    ]  # fmt: skip
+    ]
     assert len(set(draws)) == len(draws)
     assert made.secret.seed_secret(["b", "a"], {}) == draws[0]
     again = competitions.load(made.folder).secret
@@ -232,20 +241,35 @@ def test_the_terms_are_numbers_and_part_of_every_run(tmp_path: Path) -> None:
     made = cup(tmp_path, cpu_limit=0.5)
     stated = json.loads((made.public / "terms.json").read_text())
     assert {name: stated[name] for name in ("memory_limit_bytes", "cpu_limit", "process_limit")} == {
-        "memory_limit_bytes": 4 * 2**30, "cpu_limit": 0.5, "process_limit": 512,
-    }  # fmt: skip
+        "memory_limit_bytes": 4 * 2**30,
+        "cpu_limit": 0.5,
+        "process_limit": 512,
+    }
     for file in ("training.gin", "inference.gin", "secret.gin"):
         text = (made.public / file).read_text()
-        for line in ("memory_limit_bytes = 4294967296", "cpu_limit = 0.5", "process_limit = 512",
-                     "artifact_limit_bytes = 17179869184", "run_time_limit_s = 86400.0"):  # fmt: skip
+        for line in (
+            "memory_limit_bytes = 4294967296",
+            "cpu_limit = 0.5",
+            "process_limit = 512",
+            "artifact_limit_bytes = 17179869184",
+            "run_time_limit_s = 86400.0",
+        ):
             assert f"Submission.{line}\n" in text, (file, line)
 
 
 def test_more_runs_than_the_host_has_memory_for_are_refused(tmp_path: Path) -> None:
     made = cup(tmp_path, train=False, held_out=0)
     entry = write(tmp_path, "ada")
-    status, said = run("init", tmp_path / "other", "--domain", "quadruped_locomotion", "--set", "sandbox=process",
-                       "--set", f"memory_limit_bytes={2**50}")  # fmt: skip
+    status, said = run(
+        "init",
+        tmp_path / "other",
+        "--domain",
+        "quadruped_locomotion",
+        "--set",
+        "sandbox=process",
+        "--set",
+        f"memory_limit_bytes={2**50}",
+    )
     assert status == 0, said
     with pytest.raises(ConfigError, match="than this host"):
         run("run", tmp_path / "other", "--submission", entry)
@@ -299,13 +323,20 @@ def test_ranks_follow_the_secret_tasks_and_ties_share_one() -> None:
         ]
         return EntrantStanding(number=number, name=str(number), place=str(number), sha256="", tasks=tasks)
 
-    found = ranked([
-        entrant(1, [1.0, 3.0], []), entrant(2, [9.0], [["timeout", "why"]]), entrant(3, [5.0, 5.0], []),
-        entrant(4, [2.0, 2.0], []),
-    ])  # fmt: skip
+    found = ranked(
+        [
+            entrant(1, [1.0, 3.0], []),
+            entrant(2, [9.0], [["timeout", "why"]]),
+            entrant(3, [5.0, 5.0], []),
+            entrant(4, [2.0, 2.0], []),
+        ]
+    )
     assert [(one.number, one.rank, one.mean) for one in found] == [
-        (3, 1, 5.0), (1, 2, 2.0), (4, 2, 2.0), (2, None, None),
-    ]  # fmt: skip
+        (3, 1, 5.0),
+        (1, 2, 2.0),
+        (4, 2, 2.0),
+        (2, None, None),
+    ]
 
 
 def test_a_revealed_task_can_be_made_again_from_its_seed(tmp_path: Path) -> None:
@@ -396,8 +427,10 @@ def test_only_those_who_need_other_packages_get_an_environment_of_their_own(tmp_
     assert list(refused) == ["bad"]
     assert "requirements.txt" in refused["bad"]
     assert {name: kinds[name] for name in ("plain", "other", "absent")} == {
-        "plain": "shared", "other": "isolated", "absent": "isolated",
-    }  # fmt: skip
+        "plain": "shared",
+        "other": "isolated",
+        "absent": "isolated",
+    }
 
 
 def test_what_would_let_an_entrant_read_the_secrets_is_refused(tmp_path: Path) -> None:
@@ -435,19 +468,36 @@ def test_the_page_names_winner_organizer_and_where_the_commitment_was_published(
         standing("bob", [TaskStanding(task="one", held_out=True, failures=[["bad_output", "no action"]])]),
     ]
     front = FrontPage(
-        "Cup", [], "ab", "2026-11-20 10:00 UTC", "now", [], results, organizer="The jury",
+        "Cup",
+        [],
+        "ab",
+        "2026-11-20 10:00 UTC",
+        "now",
+        [],
+        results,
+        organizer="The jury",
         commitment_url="javascript:alert(1)",
-    )  # fmt: skip
+    )
     page = competition_page(front)
     assert "Winner: ada, with a mean return of −1.500 over the secret tasks." in page
     assert "The jury" in page
     assert "Invalid output" in page
     assert "computed 2026-11-20 10:00 UTC, by the organizer&#39;s clock" in page or "by the organizer's clock" in page
     assert "javascript:" not in page
-    tied = competition_page(FrontPage("Cup", [], "ab", "", "", [], [
-        standing(name, [TaskStanding(task="one", held_out=True, returns=[2.0])], rank=1, mean=2.0)
-        for name in ("ada", "bob")
-    ]))  # fmt: skip
+    tied = competition_page(
+        FrontPage(
+            "Cup",
+            [],
+            "ab",
+            "",
+            "",
+            [],
+            [
+                standing(name, [TaskStanding(task="one", held_out=True, returns=[2.0])], rank=1, mean=2.0)
+                for name in ("ada", "bob")
+            ],
+        )
+    )
     assert "Tie between ada and bob" in tied
 
 
@@ -509,9 +559,22 @@ def test_five_entrants_each_get_an_honest_outcome(
     outside = tmp_path / "outside"
     outside.mkdir()
     status, said = run(
-        "init", folder, "--domain", "web_navigation", "--held-out", 1, "--episodes", 2, "--set", "latency_steps=2",
-        "--seed", 0, "--no-train", "--set", "call_timeout_s=1.5",
-    )  # fmt: skip
+        "init",
+        folder,
+        "--domain",
+        "web_navigation",
+        "--held-out",
+        1,
+        "--episodes",
+        2,
+        "--set",
+        "latency_steps=2",
+        "--seed",
+        0,
+        "--no-train",
+        "--set",
+        "call_timeout_s=1.5",
+    )
     assert status == 0
     made = competitions.load(folder)
     assert made.commitment.commitment in said
@@ -531,8 +594,12 @@ def test_five_entrants_each_get_an_honest_outcome(
     kinds = {(one["submission"], one["split"]): one["kind"] or one["state"] for one in runs}
     for split in ("public", "held out"):
         assert {name: kind for (name, of), kind in kinds.items() if of == split} == {
-            "good": "finished", "slow": "timeout", "crashing": "signal", "cheating": "bad_output", "picky": "finished",
-        }  # fmt: skip
+            "good": "finished",
+            "slow": "timeout",
+            "crashing": "signal",
+            "cheating": "bad_output",
+            "picky": "finished",
+        }
 
     task = made.secret.tasks[0]
     bundles = {name: place(made, name, task.name) for name in os.listdir(made.runs) if (made.runs / name).is_dir()}
@@ -562,8 +629,12 @@ def test_five_entrants_each_get_an_honest_outcome(
     signing.sign(bundles["good"], key)
     status, said = run("publish", folder, "-o", site, "--yes", "--trusted-keys", key.parent)
     assert (status, "PROBLEM" in said) == (0, False), said
-    runs = [one for board in read_json(site / "leaderboard" / "leaderboard.json")["boards"] for row in board["rows"]
-            for one in row["entry"]["runs"]]  # fmt: skip
+    runs = [
+        one
+        for board in read_json(site / "leaderboard" / "leaderboard.json")["boards"]
+        for row in board["rows"]
+        for one in row["entry"]["runs"]
+    ]
     states = {one["run"]: one["signature"]["state"] for one in runs}
     assert [run for run, state in states.items() if state == "signed"] == [
         bundles["good"].relative_to(made.runs).as_posix()
@@ -600,13 +671,30 @@ def test_five_entrants_each_get_an_honest_outcome(
 def test_training_reaches_the_secret_tasks_of_every_domain(tmp_path: Path, domain: str) -> None:
     folder = tmp_path / "cup"
     public = {"circuit_training": "toy_macro_stdcell", "quadruped_locomotion": "synthetic_trot"}[domain]
-    run("init", folder, "--domain", domain, "--task", public, "--held-out", 2, "--episodes", 1,
-        "--set", "latency_steps=2", "--seed", 0, "--seed", 1)  # fmt: skip
+    run(
+        "init",
+        folder,
+        "--domain",
+        domain,
+        "--task",
+        public,
+        "--held-out",
+        2,
+        "--episodes",
+        1,
+        "--set",
+        "latency_steps=2",
+        "--seed",
+        0,
+        "--seed",
+        1,
+    )
     home = write(
-        tmp_path, "trained",
+        tmp_path,
+        "trained",
         load="import os, pathlib; print(pathlib.Path(os.environ['ROOT_DIR'], 'w').read_text())",
         infer="if isinstance(observation, dict): return int(observation['mask'].argmax())",
-    )  # fmt: skip
+    )
     (home / "train.py").write_text(
         "import os, pathlib\ndef train():\n"
         "    pathlib.Path(os.environ['A2PERF_ARTIFACTS'], 'w').write_text('weights of ' + os.environ['SEED'])\n"

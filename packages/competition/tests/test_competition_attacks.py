@@ -17,7 +17,8 @@ import a2perf_competition as competitions
 from a2perf.records import Manifest
 from a2perf.runs.bundles.bundle import write_manifest
 from a2perf.runs.bundles.inventory import read_manifest, record_files
-from a2perf.runs.packed.pack import pack, unpack
+from a2perf.runs.pack import pack
+from a2perf.runs.packed.packed_archive import unpack
 from a2perf.storage import read_json, read_record, write_json, write_record
 from a2perf_competition import folder_check
 from a2perf_competition.draw import nonce_sha256, read_draw
@@ -53,9 +54,20 @@ def _published(folder: Path) -> Iterator[tuple[Competition, Path, str]]:
     """Runs a small cup at the level bubblewrap and publishes it."""
     entries, made_in = folder / "entries", folder / "cup"
     status, _ = run(
-        "init", made_in, "--domain", "web_navigation", "--held-out", 1, "--episodes", 2, "--set", "latency_steps=2",
-        "--seed", 0, "--no-train",
-    )  # fmt: skip
+        "init",
+        made_in,
+        "--domain",
+        "web_navigation",
+        "--held-out",
+        1,
+        "--episodes",
+        2,
+        "--set",
+        "latency_steps=2",
+        "--seed",
+        0,
+        "--no-train",
+    )
     assert status == 0
     (folder / "link").symlink_to(made_in)
     made = competitions.load(made_in)
@@ -489,8 +501,22 @@ def test_neither_seeds_nor_weights_can_be_chosen_under_the_published_hashes(
     ada = write(tmp_path / "entries", "ada", infer=mask)
     (ada / "train.py").write_text(LEARNER)
     entrants = ("--submission", ada, "--sandbox", "process", "--allow-weaker")
-    status, _ = run("init", home, "--domain", "circuit_training", "--task", "toy_macro_stdcell", "--held-out", 0,
-                    "--episodes", 1, "--set", "latency_steps=2", "--seed", 0)  # fmt: skip
+    status, _ = run(
+        "init",
+        home,
+        "--domain",
+        "circuit_training",
+        "--task",
+        "toy_macro_stdcell",
+        "--held-out",
+        0,
+        "--episodes",
+        1,
+        "--set",
+        "latency_steps=2",
+        "--seed",
+        0,
+    )
     assert status == 0
     assert run("run", home, *entrants, "--close-only")[0] == 0
     made, copy = competitions.load(home), tmp_path / "copy"

@@ -27,15 +27,7 @@ from a2perf.runs.packed.packed_archive import packed_top
 from a2perf.stranger_files import Kind
 from a2perf.submission.options import normalised
 from a2perf.submission.run_options import run_options
-from a2perf_competition import (
-    Checked,
-    CompetitionTerms,
-    Entrants,
-    check_reveal,
-    close,
-    enter_all,
-    read_entrants,
-)
+from a2perf_competition import Checked, CompetitionTerms, Entrants, check_reveal, close, enter_all, read_entrants
 from a2perf_competition.draw import nonce_sha256
 from a2perf_competition.entrants import PYTHON_ENVS
 from a2perf_competition.folder_check import NONCE
@@ -43,9 +35,9 @@ from a2perf_competition.records import ENTRANTS
 from a2perf_competition.site import publish_site
 
 _TERMS = (
-    "latency_steps", "train_time_limit_s", "call_timeout_s", "load_timeout_s", "run_time_limit_s",
-    "memory_limit_bytes", "cpu_limit", "process_limit", "artifact_limit_bytes", "nonces_required", "sandbox",
-)  # fmt: skip
+    *(name for name in CompetitionTerms.__struct_fields__ if name.endswith(("_s", "_bytes", "_limit", "_steps"))),
+    *("nonces_required", "sandbox"),
+)
 """Terms that ``init --set`` changes."""
 _FOLDER = click.Path(file_okay=False, path_type=Path)
 
@@ -62,16 +54,37 @@ def competition() -> None:
 @competition.command(context_settings=normalised())
 @click.argument("folder", type=_FOLDER, metavar="DIR")
 @click.option("--domain", metavar="NAME", help="Domain of the tasks. Required without --profile.")
-@click.option("--profile", metavar="NAME",
-              help="Kind of competition with its own tasks, limits and guide, such as macro_placement.")  # fmt: skip
-@click.option("--set", "assigned", multiple=True, metavar="NAME=VALUE",
-              help=f"A further term ({', '.join(_TERMS)}), or a setting of the profile. Repeatable.")  # fmt: skip
-@click.option("--design", "designs", multiple=True, metavar="PATHS",
-              help="With a profile: a further public task from your own data; repeatable.")  # fmt: skip
-@click.option("--references/--no-references", default=True, show_default=True,
-              help="With a profile: compute what its reference entries reach.")  # fmt: skip
-@click.option("--audit", type=click.Path(dir_okay=False, exists=True, path_type=Path), metavar="FILE",
-              help="What `a2perf audit TASK --json` printed of the public task; sealed with the terms.")  # fmt: skip
+@click.option(
+    "--profile",
+    metavar="NAME",
+    help="Kind of competition with its own tasks, limits and guide, such as macro_placement.",
+)
+@click.option(
+    "--set",
+    "assigned",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help=f"A further term ({', '.join(_TERMS)}), or a setting of the profile. Repeatable.",
+)
+@click.option(
+    "--design",
+    "designs",
+    multiple=True,
+    metavar="PATHS",
+    help="With a profile: a further public task from your own data; repeatable.",
+)
+@click.option(
+    "--references/--no-references",
+    default=True,
+    show_default=True,
+    help="With a profile: compute what its reference entries reach.",
+)
+@click.option(
+    "--audit",
+    type=click.Path(dir_okay=False, exists=True, path_type=Path),
+    metavar="FILE",
+    help="What `a2perf audit TASK --json` printed of the public task; sealed with the terms.",
+)
 @click.option("--task", "public_task", metavar="NAME", help="The public task. Default: the first of the domain.")
 @click.option("--held-out", type=int, default=3, show_default=True, help="Number of secret tasks to generate.")
 @click.option("--name", metavar="TEXT", help="Name of the competition. Default: the name of DIR.")
@@ -79,10 +92,18 @@ def competition() -> None:
 @click.option("--seed", "seeds", type=int, multiple=True, help="Root seed of the runs; repeatable. Default: 0, 1, 2.")
 @click.option("--train/--no-train", default=True, show_default=True, help="Run train() of each entry first.")
 def init(
-    folder: Path, domain: str | None, profile: str | None, assigned: tuple[str, ...],
-    designs: tuple[str, ...], references: bool, audit: Path | None, public_task: str | None, name: str | None,
-    seeds: tuple[int, ...], **rest: Any,
-) -> int:  # fmt: skip
+    folder: Path,
+    domain: str | None,
+    profile: str | None,
+    assigned: tuple[str, ...],
+    designs: tuple[str, ...],
+    references: bool,
+    audit: Path | None,
+    public_task: str | None,
+    name: str | None,
+    seeds: tuple[int, ...],
+    **rest: Any,
+) -> int:
     """Generate the secret tasks and seeds, and print the hash to publish first.
 
     Hand out DIR/public to the participants. Keep DIR/private secret.
@@ -98,9 +119,16 @@ def init(
         if seeds:
             given["seeds"] = list(seeds)
         made = competitions.create_from_profile(
-            folder, competition_profile(profile), name, terms=given, settings=settings, designs=designs,
-            references=references, audit=audited, progress=functools.partial(click.echo, err=True),
-        )  # fmt: skip
+            folder,
+            competition_profile(profile),
+            name,
+            terms=given,
+            settings=settings,
+            designs=designs,
+            references=references,
+            audit=audited,
+            progress=functools.partial(click.echo, err=True),
+        )
     else:
         if domain is None:
             raise ConfigError("--domain is missing", hint="give --domain NAME, or --profile macro_placement")
@@ -112,11 +140,15 @@ def init(
         made = competitions.create(
             folder,
             CompetitionTerms(
-                name=name, domain=known.name, public_task=public_task or known.tasks[0].name,
-                seeds=list(seeds or (0, 1, 2)), **rest, **terms,
+                name=name,
+                domain=known.name,
+                public_task=public_task or known.tasks[0].name,
+                seeds=list(seeds or (0, 1, 2)),
+                **rest,
+                **terms,
             ),
             audit=audited,
-        )  # fmt: skip
+        )
     click.echo(f"public:     {made.public}  (hand it out)")
     click.echo(f"private:    {made.private}  (keep it secret: {made.terms.held_out} tasks, salt)")
     click.echo(f"commitment: {made.commitment.commitment}  (publish it before anyone enters)")
@@ -125,22 +157,41 @@ def init(
 
 @competition.command(context_settings=normalised())
 @click.argument("folder", type=_FOLDER, metavar="DIR")
-@click.option("--submission", "submissions", multiple=True, required=True, type=_FOLDER, metavar="DIR",
-              help="Folder of an entry; repeatable.")  # fmt: skip
-@click.option("--python-env", type=click.Choice(PYTHON_ENVS), default="auto", show_default=True,
-              help="Separate environments: for all entries, none, or those that need other packages.")  # fmt: skip
+@click.option(
+    "--submission",
+    "submissions",
+    multiple=True,
+    required=True,
+    type=_FOLDER,
+    metavar="DIR",
+    help="Folder of an entry; repeatable.",
+)
+@click.option(
+    "--python-env",
+    type=click.Choice(PYTHON_ENVS),
+    default="auto",
+    show_default=True,
+    help="Separate environments: for all entries, none, or those that need other packages.",
+)
 @run_options(
-    "sandbox", "allow_weaker", sandbox={"help": "Sandbox level. Default: the level in the terms."},
+    "sandbox",
+    "allow_weaker",
+    sandbox={"help": "Sandbox level. Default: the level in the terms."},
     allow_weaker={"help": "Run although this host cannot enforce every guarantee. The site shows it."},
-)  # fmt: skip
+)
 @launch_options("launcher", "workers", "retry")
-@click.option("--nonce", "nonces", multiple=True, metavar="TEXT",
-              help="A nonce that an entrant reveals, see `a2perf competition nonce`; repeatable.")  # fmt: skip
+@click.option(
+    "--nonce",
+    "nonces",
+    multiple=True,
+    metavar="TEXT",
+    help="A nonce that an entrant reveals, see `a2perf competition nonce`; repeatable.",
+)
 @click.option("--close-only", is_flag=True, help="Close the list of entries, print its hash and run nothing yet.")
 @click.option("--json", "as_json", is_flag=True, help="Print the outcomes as JSON.")
 def run(
     folder: Path, submissions: tuple[Path, ...], nonces: tuple[str, ...], close_only: bool, as_json: bool, **given: Any
-) -> int:  # fmt: skip
+) -> int:
     """Run the entries on the public and the secret tasks.
 
     The first run closes the list of entries and draws the seeds from it and from the nonces of its entrants. Publish
@@ -190,9 +241,11 @@ def nonce(entry: Path) -> int:
 @TRUSTED_KEYS
 @click.option("--organizer", default="", metavar="TEXT", help="Name of the organizer, shown on the site.")
 @click.option(
-    "--commitment-url", default="", metavar="URL",
+    "--commitment-url",
+    default="",
+    metavar="URL",
     help="Address at which the commitment was published before anyone entered; linked on the site.",
-)  # fmt: skip
+)
 @click.option("--yes", is_flag=True, help="Do not ask before the secrets are revealed.")
 @click.option("--despite-problems", is_flag=True, help="Publish although checks failed. The site lists the problems.")
 def publish(folder: Path, out: Path, trusted_keys: Path | None, commitment_url: str, yes: bool, **given: Any) -> int:
@@ -228,7 +281,7 @@ def verify(revealed: Path, commitment: str | None, entrants: str | None) -> int:
 
     Verifies the commitment, the list of entries, that each entry has every run or a recorded failure, that the runs
     used the committed tasks, the seeds that follow from commitment and list, and the weights that the entry's training
-    run left, and the ranks. Measurements forged in all files are found only by a rerun (`a2perf-launch --seeds-from
+    run left, and the ranks. Measurements forged in all files are found only by a rerun (`a2perf run --seeds-from
     BUNDLE`), unpublished repetitions of code that is not deterministic by nothing. Exit status: 0 if every check
     passed, else 1.
     """

@@ -50,9 +50,15 @@ DESIGNS, TEMPLATE, GUIDE, REFERENCES = "designs", "template", "README.md", "refe
 _SALT_BYTES = 32
 _GENERATOR_SEEDS = 2**62
 _POSITIVE = (
-    "episodes", "call_timeout_s", "load_timeout_s", "run_time_limit_s", "memory_limit_bytes", "cpu_limit",
-    "process_limit", "artifact_limit_bytes",
-)  # fmt: skip
+    "episodes",
+    "call_timeout_s",
+    "load_timeout_s",
+    "run_time_limit_s",
+    "memory_limit_bytes",
+    "cpu_limit",
+    "process_limit",
+    "artifact_limit_bytes",
+)
 
 
 HeldOutGenerator = Callable[[int, int], Sequence[HeldOutTask]]
@@ -87,9 +93,10 @@ def create(
     generator_seed = secrets.randbelow(_GENERATOR_SEEDS)
     generated = held_out(terms.held_out, generator_seed) if held_out else []
     secret = Secret(
-        salt=secrets.token_hex(_SALT_BYTES), generator_seed=generator_seed,
+        salt=secrets.token_hex(_SALT_BYTES),
+        generator_seed=generator_seed,
         tasks=[SecretTask.of(task) for task in generated],
-    )  # fmt: skip
+    )
     private = folder / "private"
     private.mkdir(parents=True, mode=0o700)
     private.chmod(0o700)
@@ -144,10 +151,17 @@ class References(Record, kw_only=True):
 
 
 def create_from_profile(
-    folder: Path, profile: CompetitionProfile, name: str, *, terms: Mapping[str, Any], settings: Mapping[str, str],
-    designs: Sequence[str] = (), references: bool = True, audit: bytes | None = None,
+    folder: Path,
+    profile: CompetitionProfile,
+    name: str,
+    *,
+    terms: Mapping[str, Any],
+    settings: Mapping[str, str],
+    designs: Sequence[str] = (),
+    references: bool = True,
+    audit: bytes | None = None,
     progress: Callable[[str], None] = lambda line: None,
-) -> Competition:  # fmt: skip
+) -> Competition:
     """Creates a competition of a profile in an empty or new folder.
 
     Args:

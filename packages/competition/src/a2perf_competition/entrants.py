@@ -170,7 +170,7 @@ def enter_all(competition: Competition, entrants: Entrants) -> list[tuple[Entran
     if python_env not in PYTHON_ENVS:
         raise ConfigError(f"--python-env {python_env!r} is not valid", hint=f"use {', '.join(PYTHON_ENVS)}")
     _check_folders(competition, entrants.submissions)
-    level = _level(competition, entrants.sandbox, allow_weaker)
+    level = level_of(competition, entrants.sandbox, allow_weaker)
     listed = read_entrants(competition)
     known, new, found = listed.all(), list[Entrant](), list[tuple[Entrant, Path]]()
     for folder in sorted(entrants.submissions, key=lambda folder: _absolute(folder).name):
@@ -252,7 +252,12 @@ def _new(known: Sequence[Entrant], name: str, check: FolderCheck, isolated: bool
     )
 
 
-def _level(competition: Competition, sandbox: str | None, allow_weaker: bool) -> str:
+def level_of(competition: Competition, sandbox: str | None, allow_weaker: bool) -> str:
+    """Returns the level at which entrants run.
+
+    Raises:
+        ConfigError: it cannot hide the competition, and that was not allowed.
+    """
     level = sandbox or competition.terms.sandbox
     if allow_weaker:
         return level

@@ -40,6 +40,7 @@ class FolderCheck(Record, kw_only=True):
         needs_packages: whether it requires packages that this installation does not have.
         nonce_sha256: content of its file ``NONCE``; empty without one.
         refused: why it cannot run; empty if it can.
+        killed: whether it is refused because every reader was killed.
     """
 
     sha256: str = ""
@@ -47,6 +48,7 @@ class FolderCheck(Record, kw_only=True):
     needs_packages: bool = False
     nonce_sha256: str = ""
     refused: str = ""
+    killed: bool = False
 
 
 def examine(folder: Path) -> FolderCheck:
@@ -72,9 +74,15 @@ def _read(folder: Path) -> tuple[FolderCheck, int | None]:
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     try:
         done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, start_new_session=True, env=environment, cwd="/",
-            timeout=WALL_S, check=False,
-        )  # fmt: skip
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            start_new_session=True,
+            env=environment,
+            cwd="/",
+            timeout=WALL_S,
+            check=False,
+        )
     except subprocess.TimeoutExpired:
         return FolderCheck(refused=f"its folder could not be read within {WALL_S:g} s"), None
     try:
@@ -83,7 +91,7 @@ def _read(folder: Path) -> tuple[FolderCheck, int | None]:
         last = done.stderr.decode(errors="replace").strip().splitlines()[-1:] or ["no output"]
         how = f"status {done.returncode}" if done.returncode >= 0 else signal.Signals(-done.returncode).name
         refused = f"reading its folder ended with {how}: {printable(last[0])}"
-        return FolderCheck(refused=refused[:_MOST_WORDS]), done.returncode
+        return FolderCheck(refused=refused[:_MOST_WORDS], killed=done.returncode in _KILLS), done.returncode
 
 
 def _main(folder: Path) -> None:

@@ -83,10 +83,14 @@ def competition_page(page: FrontPage) -> str:
     tasks = sorted(by_name.values(), key=lambda standing: (not standing.held_out, standing.task))
     secret = sum(task.held_out for task in tasks)
     facts = {
-        "Organizer": page.organizer, "Domain": page.domain, "Entries": str(len(page.entrants)),
-        "Secret tasks": str(secret), "Created": page.founded_at, "Closed": page.closed_at,
+        "Organizer": page.organizer,
+        "Domain": page.domain,
+        "Entries": str(len(page.entrants)),
+        "Secret tasks": str(secret),
+        "Created": page.founded_at,
+        "Closed": page.closed_at,
         "Results published": page.revealed_at,
-    }  # fmt: skip
+    }
     return render(
         "competition.html",
         loader=jinja2.PackageLoader("a2perf_competition"),
@@ -106,7 +110,7 @@ def competition_page(page: FrontPage) -> str:
 
 def _standings(page: FrontPage, tasks: Sequence[TaskStanding]) -> Table:
     entrants = [*page.entrants, *page.references]
-    outcomes = [_outcome(entrant.outcome) for entrant in page.entrants] + ["Reference"] * len(page.references)
+    outcomes = [outcome_text(entrant.outcome) for entrant in page.entrants] + ["Reference"] * len(page.references)
     entries = [*(page.entries.get(one.place) for one in page.entrants), *(None for _ in page.references)]
     infos = [SubmissionInfo() if entry is None else entry.info for entry in entries]
     titles = [submission_title(one.place, info) for one, info in zip(entrants, infos, strict=True)]
@@ -115,11 +119,13 @@ def _standings(page: FrontPage, tasks: Sequence[TaskStanding]) -> Table:
     ]
     who = [
         Text(
-            text=title, href=f"{home}/index.html" if home else None, detail="" if title == one.place else one.place,
+            text=title,
+            href=f"{home}/index.html" if home else None,
+            detail="" if title == one.place else one.place,
             drawing=badge(info),
         )
         for one, info, title, home in zip(entrants, infos, titles, homes, strict=True)
-    ]  # fmt: skip
+    ]
     ranks = [Text() if one.rank is None else Text(text=str(one.rank)) for one in entrants]
     means = [
         Text() if one.mean is None else Text(text=number_text(one.mean), sort=one.mean, best=one.rank == 1)
@@ -132,9 +138,10 @@ def _standings(page: FrontPage, tasks: Sequence[TaskStanding]) -> Table:
     entry, outcome = columns({"entry": "Entry", "outcome": "Outcome"})
     held: list[tuple[Column, Sequence[Cell]]] = [
         (Column(key="rank", title="Rank", align="right", kind="rank"), ranks),
-        (entry, who), (outcome, [Text(text=text) for text in outcomes]),
+        (entry, who),
+        (outcome, [Text(text=text) for text in outcomes]),
         (Column(key="mean", title="Mean, secret tasks", align="right"), means),
-    ]  # fmt: skip
+    ]
     for task in tasks:
         title = f"{page.titles.get(task.task, task.task)}{'' if task.held_out else ' (public)'}"
         head = Column(key=f"task-{task.task}", title=title, align="right")
@@ -170,7 +177,7 @@ def _failed(page: FrontPage) -> list[tuple[str, str, str, str]]:
         for result in entrant.tasks:
             for kind, reason in result.failures:
                 title = page.titles.get(result.task, result.task)
-                found.setdefault((name, _outcome(kind), reason), []).append(title)
+                found.setdefault((name, outcome_text(kind), reason), []).append(title)
     counted = {key: {task: tasks.count(task) for task in tasks} for key, tasks in found.items()}
     return [
         (*key, "; ".join(task if count == 1 else f"{task} ({count} runs)" for task, count in tasks.items()))
@@ -198,7 +205,8 @@ def is_false_claim(claimed: float, measured: float) -> bool:
     return claimed - measured > _ROUNDING * abs(measured)
 
 
-def _outcome(kinds: str) -> str:
+def outcome_text(kinds: str) -> str:
+    """Returns kinds of failure as a title."""
     return ", ".join(_OUTCOMES.get(kind, kind.replace("_", " ").capitalize()) for kind in kinds.split(", "))
 
 
@@ -207,6 +215,6 @@ def _cell(entrant: EntrantStanding, task: str) -> str:
     for result in entrant.tasks:
         if result.task == task:
             if result.failures:
-                return _outcome(result.failures[0][0])
-            return _outcome("not run") if result.not_run or result.mean is None else number_text(result.mean)
+                return outcome_text(result.failures[0][0])
+            return outcome_text("not run") if result.not_run or result.mean is None else number_text(result.mean)
     return "–"

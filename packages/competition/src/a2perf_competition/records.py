@@ -19,13 +19,14 @@ from typing import Any, Self
 import msgspec
 
 from a2perf._version import __version__
+from a2perf.domains.package_code import package_sha256
 from a2perf.domains.registry import HeldOutTask
 from a2perf.errors import ConfigError, UserError
 from a2perf.records import Record
 from a2perf.runs.bundles.files import files_of, names_at
 from a2perf.storage import read_record
 from a2perf.stranger_files import printable
-from a2perf.submission.evaluator.process.own_code import installed_packages, package_sha256, python_version
+from a2perf.submission.evaluator.process.own_code import installed_packages, python_version
 
 TERMS, COMMITMENT, SECRET, REVEALED = "terms.json", "commitment.json", "secret.json", "revealed.json"
 EVALUATOR, ENTRANTS, SEED_SECRET, AUDIT = "evaluator.json", "entrants.json", "seed_secret", "audit.json"

@@ -11,7 +11,7 @@ from typing import Any
 
 from a2perf.domains.registry import get_domain
 from a2perf.errors import UserError
-from a2perf.experiments.evaluator_run import recorded_bindings
+from a2perf.experiments.planning import recorded_bindings
 from a2perf.records import Episode, Manifest, RolloutResults, RunState
 from a2perf.runs.bundles.agreement import integrity
 from a2perf.runs.bundles.files import configuration_name, files_of
@@ -29,9 +29,16 @@ UNPUBLISHED = ("artifacts", "logs", "media")
 _MAX_BYTES = 1 << 30
 _CLOCK_S = 60.0
 _FLAGS = {
-    "--participant-module-path", "--submission-gin-config-path", "--root-dir", "--seed", "--sandbox", "--python-env",
-    "--python-env-find-links", "--extra-gin-bindings", "--allow-weaker",
-}  # fmt: skip
+    "--participant-module-path",
+    "--submission-gin-config-path",
+    "--root-dir",
+    "--seed",
+    "--sandbox",
+    "--python-env",
+    "--python-env-find-links",
+    "--extra-gin-bindings",
+    "--allow-weaker",
+}
 
 
 @dataclass(frozen=True)
@@ -48,9 +55,7 @@ class Promise:
         """Returns the required entries of ``seeds`` in a run's manifest."""
         evaluates, count = run.mode == "inference", self.terms.episodes
         env_id = self.task_of(run)[0]
-        drawn = RunSeeds.keyed(
-            self.seed_secret, run.seed, domain=self.terms.domain, env_id=env_id, evaluates=evaluates
-        )  # fmt: skip
+        drawn = RunSeeds.keyed(self.seed_secret, run.seed, domain=self.terms.domain, env_id=env_id, evaluates=evaluates)
         found = {**drawn.record(), "participant": drawn.draw("participant", 1)[0]}
         if evaluates:
             found |= {"episodes": drawn.draw("episodes", count), "evaluation": "root seed"}
@@ -70,9 +75,15 @@ class Promise:
 
 
 def check_run(
-    bundle: Path, manifest: Manifest, run: RequiredRun, entrant: Entrant, sealed: Round, promise: Promise,
-    *, published: bool = False,
-) -> list[str]:  # fmt: skip
+    bundle: Path,
+    manifest: Manifest,
+    run: RequiredRun,
+    entrant: Entrant,
+    sealed: Round,
+    promise: Promise,
+    *,
+    published: bool = False,
+) -> list[str]:
     """Compares one run with the commitment.
 
     Args:
@@ -153,9 +164,7 @@ def _times(manifest: Manifest, sealed: Round) -> list[str]:
     return [f"it was started at {_shown(early[0])}, before its entrant entered at {sealed.at}"] if early else []
 
 
-def _configuration(
-    bundle: Path, manifest: Manifest, run: RequiredRun, entrant: Entrant, promise: Promise
-) -> list[str]:  # fmt: skip
+def _configuration(bundle: Path, manifest: Manifest, run: RequiredRun, entrant: Entrant, promise: Promise) -> list[str]:
     files = files_of(bundle)
     name = configuration_name(files)
     text = files.read(name, _MAX_BYTES)

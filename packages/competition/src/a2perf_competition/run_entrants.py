@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from a2perf.errors import ConfigError, UserError
-from a2perf.experiments.evaluator_run import evaluator_run
+from a2perf.experiments.planning import PlannedRun
 from a2perf.launch import QUEUE_FILE, Conductor, ExperimentResult, Queue, Resources, Restart, RunSpec
 from a2perf.launch.local import LocalLauncher
 from a2perf.records import FailureKind
@@ -18,23 +18,22 @@ from a2perf.sandbox import Limits, get_sandbox
 from a2perf.sandbox.limits import participants_bytes
 from a2perf.storage import write_atomic
 from a2perf.submission.evaluator import seed_secret
+from a2perf.submission.run_options import RunOptions
 from a2perf.system import usable_processors
 from a2perf_competition.draw import Draw, draw_seeds
 from a2perf_competition.entrants import Entrant, Entrants, enter_all, read_entrants
-from a2perf_competition.records import (
-    SEED_SECRET,
-    Competition,
-    CompetitionTerms,
-    Evaluator,
-    canonical_sha256,
-)
+from a2perf_competition.records import SEED_SECRET, Competition, CompetitionTerms, Evaluator
 from a2perf_competition.required_runs import RequiredRun, bindings_of, required_runs
 
 
 def run(
-    competition: Competition, entrants: Entrants, conductor: Conductor, *, nonces: Sequence[str] = (),
+    competition: Competition,
+    entrants: Entrants,
+    conductor: Conductor,
+    *,
+    nonces: Sequence[str] = (),
     restart: Restart | None = None,
-) -> ExperimentResult:  # fmt: skip
+) -> ExperimentResult:
     """Enters the entrants, closes the list, and executes their unfinished runs: the seeds depend on all entrants.
 
     Runs share this host only if each has its own processors and memory by the terms.
@@ -57,9 +56,11 @@ def run(
     secret = draw.seed_secret(competition.secret, read_entrants(competition))
     write_atomic(competition.private / SEED_SECRET, secret, mode=0o600)
     return conductor.run(
-        run_specs(competition, entrants, entered), competition.runs / QUEUE_FILE, restart=restart,
+        run_specs(competition, entrants, entered),
+        competition.runs / QUEUE_FILE,
+        restart=restart,
         on_ready=lambda queue: _refuse(queue, competition, entered, draw),
-    )  # fmt: skip
+    )
 
 
 def check_host(terms: CompetitionTerms, entrants: Entrants, workers: int) -> int:
@@ -110,53 +111,61 @@ def run_specs(competition: Competition, entrants: Entrants, entered: Sequence[tu
     ]
     plans.sort(key=lambda plan: competition.terms.seeds.index(plan[2].seed))  # stable: the training run stays first
     specs: list[RunSpec] = []
-    train_keys: dict[tuple[int, int], str] = {}
+    trained: dict[tuple[int, int], RunSpec] = {}
     for entrant, folder, run in plans:
-        spec = _spec(competition, entrants, entrant, folder, run, train_keys.get((entrant.number, run.seed)))
+        spec = _spec(competition, entrants, entrant, folder, run, trained.get((entrant.number, run.seed)))
         if run.mode == "train":
-            train_keys[entrant.number, run.seed] = spec.key
+            trained[entrant.number, run.seed] = spec
         specs.append(spec)
     return specs
 
 
 def _spec(
-    competition: Competition, entrants: Entrants, entrant: Entrant, folder: Path, run: RequiredRun, after: str | None
+    competition: Competition,
+    entrants: Entrants,
+    entrant: Entrant,
+    folder: Path,
+    run: RequiredRun,
+    after: RunSpec | None,
 ) -> RunSpec:
     terms = competition.terms
     home = competition.runs / entrant.place
     sandbox = entrants.sandbox or terms.sandbox
-    bindings = [f"{name} = {value!r}" for name, value in bindings_of(run, competition.folder, home).items()]
-    flags = [
-        "--seed", str(run.seed),
-        "--sandbox", sandbox,
-        "--python-env", "isolated" if entrant.isolated else "shared",
-        *(("--allow-weaker",) if entrants.allow_weaker else ()),
-        *(word for binding in bindings for word in ("--extra-gin-bindings", binding)),
-    ]  # fmt: skip
-    identity = [
-        entrant.place, entrant.sha256, competition.commitment.commitment, run.task, run.mode, run.seed, sandbox,
-        entrant.isolated,
-    ]  # fmt: skip
-    return evaluator_run(
-        f"{entrant.place}/{run.task}/seed_{run.seed}/{run.mode}",
-        home / run.place,  # a hash, because the entrant can see this path
-        run.mode,
+    planned = PlannedRun(
         submission=folder,
         gin_file=competition.public / run.gin_file,
-        flags=flags,
-        digest=canonical_sha256(identity),
-        data={
-            "submission": entrant.place,
-            "task": run.task,
-            "seed": run.seed,
-            "mode": run.mode,
-            "split": "held out" if run.is_secret else "public",
-        },
-        domain=terms.domain,
+        root=home / run.place,  # a hash, because the entrant can see this path
+        seed=run.seed,
+        options=RunOptions.of(
+            sandbox=sandbox,
+            python_env="isolated" if entrant.isolated else "shared",
+            allow_weaker=entrants.allow_weaker,
+        ),
+        bindings=tuple(f"{name} = {value!r}" for name, value in bindings_of(run, competition.folder, home).items()),
         env={seed_secret.VARIABLE: str(competition.private / SEED_SECRET)},
         resources=Resources(memory_bytes=terms.memory_limit_bytes, wall_s=terms.run_time_limit_s),
         readable=(competition.private, competition.public),
-        writable=home,
+        writable=(home,),
+    )
+    return planned.spec(
+        f"{entrant.place}/{run.task}/seed_{run.seed}/{run.mode}",
+        run.mode,
+        {
+            "submission": entrant.place,
+            "task": run.task,
+            "seed": run.seed,
+            "split": "held out" if run.is_secret else "public",
+        },
+        identity=[
+            entrant.place,
+            entrant.sha256,
+            competition.commitment.commitment,
+            run.task,
+            run.seed,
+            sandbox,
+            entrant.isolated,
+        ],
+        domain=terms.domain,
         after=after,
     )
 

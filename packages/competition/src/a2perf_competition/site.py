@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
+
 from a2perf.domains import domain_title, task_title
 from a2perf.errors import UserError, command_line
 from a2perf.launch import QUEUE_FILE, Queue, QueueEntry, State
@@ -62,15 +64,20 @@ def publish_site(
     if checked.problems and not despite_problems:
         return None, checked
     written = write_leaderboard(
-        competition.runs, out / LEADERBOARD, title=competition.terms.name, trust=trust,
-        processes=usable_processors(), home="../index.html", progress=progress,
-    )  # fmt: skip
+        competition.runs,
+        out / LEADERBOARD,
+        title=competition.terms.name,
+        trust=trust,
+        processes=usable_processors(),
+        home="../index.html",
+        progress=progress,
+    )
     reveal(competition, out / "reveal", outcomes, checked.standing)
     published = check_reveal(out / "reveal", competition.commitment.commitment)
     checked.problems += [problem for problem in published.problems if problem not in checked.problems]
     rows = {(row.entry.name, row.entry.version): row.entry for board in written.record.boards for row in board.rows}
     listed = read_entrants(competition)
-    entrants = sorted(checked.standing.entrants, key=_standing)
+    entrants = checked.standing.entrants
     domain = competition.terms.domain
     front = FrontPage(
         title=competition.terms.name,
@@ -150,29 +157,15 @@ def references_of(competition: Competition) -> list[EntrantStanding]:
 
 
 def terms_text(terms: CompetitionTerms) -> list[tuple[str, str]]:
-    """Returns label and value of each term."""
-    limits = [
-        ("train()", terms.train_time_limit_s), ("load_policy", terms.load_timeout_s),
-        ("one call", terms.call_timeout_s), ("one run", terms.run_time_limit_s),
-    ]  # fmt: skip
-    public = [
-        task_title(terms.domain, name) for name in (terms.public_task, *(one.name for one in terms.further_tasks))
-    ]
-    settings = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in terms.environment_settings.items())
-    training = "by the organizer, on the public task" if terms.train else "none, entries contain trained policies"
+    """Returns label and value of each term; times are in seconds, and sizes in bytes."""
+    left_out = ("schema", "name", "domain", "founded_at", "audit", "profile")
+    given = {name: value for name, value in msgspec.to_builtins(terms).items() if name not in left_out}
+    further = [task_title(terms.domain, one.name) for one in terms.further_tasks]
+    given["public_task"] = [task_title(terms.domain, terms.public_task), *further]
+    given |= terms.environment_settings
     return [
-        ("Public tasks" if terms.further_tasks else "Public task", ", ".join(public)),
-        *([("Settings", settings)] if settings else []),
-        ("Episodes per run", str(terms.episodes)),
-        ("Root seeds", ", ".join(map(str, terms.seeds))),
-        ("Training", training),
-        ("Time limits", ", ".join(f"{what} {value:g} s" for what, value in limits if value is not None)),
-        ("Memory limit", f"{terms.memory_limit_bytes / 2**20:.0f} MiB"),
-        ("Processors", f"{terms.cpu_limit:g}"),
-        ("Processes", str(terms.process_limit)),
-        ("Artifacts", f"at most {terms.artifact_limit_bytes / 2**20:.0f} MiB"),
-        ("Nonces of entrants", "required" if terms.nonces_required else "optional"),
-        ("Sandbox", terms.sandbox),
+        (name.replace("_", " ").capitalize(), ", ".join(map(str, value)) if isinstance(value, list) else str(value))
+        for name, value in given.items()
     ]
 
 
@@ -190,12 +183,3 @@ def _rounds_text(listed: EntrantList) -> list[tuple[str, str]]:
 
 def _minute(moment: str) -> str:
     return f"{moment[:16].replace('T', ' ')} UTC"
-
-
-def _standing(entrant: EntrantStanding) -> tuple[bool, int, bool, float, str]:
-    """Orders by rank; entries without one by completeness on the secret tasks, then by the mean over them."""
-    secret = [result for result in entrant.tasks if result.held_out] or entrant.tasks
-    means = [result.mean for result in secret if result.mean is not None and not result.failures]
-    complete = len(means) == len(secret)
-    mean = sum(means) / len(means) if means else -math.inf
-    return (entrant.rank is None, entrant.rank or 0, not complete, -mean, entrant.place)

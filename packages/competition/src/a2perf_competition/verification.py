@@ -308,9 +308,13 @@ def _check_entrant(
                 checked.notes.append(f"{label} ({run.task}) was started {count} times")
         checked.problems += [f"{label} ({run.task}): {problem}" for problem in problems]
     return EntrantStanding(
-        number=entrant.number, name=entrant.name, place=entrant.place, sha256=entrant.sha256, attempts=attempts,
+        number=entrant.number,
+        name=entrant.name,
+        place=entrant.place,
+        sha256=entrant.sha256,
+        attempts=attempts,
         tasks=list(tasks.values()),
-    )  # fmt: skip
+    )
 
 
 def _weights(manifest: Manifest, trained: str | None) -> list[str]:
@@ -335,9 +339,13 @@ def _without_bundle(
 
 
 def _enter_result(
-    task: TaskStanding, bundle: Path, manifest: Manifest, run: RequiredRun, outcome: OutcomeRecord | None,
+    task: TaskStanding,
+    bundle: Path,
+    manifest: Manifest,
+    run: RequiredRun,
+    outcome: OutcomeRecord | None,
     problems: list[str],
-) -> None:  # fmt: skip
+) -> None:
     if manifest.state is RunState.FINISHED:
         if run.mode == "inference":
             try:
