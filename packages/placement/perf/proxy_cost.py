@@ -169,8 +169,9 @@ def main() -> None:
     for group, chosen in (("all", np.ones(len(kinds), bool)), ("random", random), ("annealed", ~random)):
         result["correlation"][group] = {
             f"{name} ~ {estimate}": rank_correlation(table[name][chosen], table[estimate][chosen])
-            for name in COSTS for estimate in ESTIMATES
-        }  # fmt: skip
+            for name in COSTS
+            for estimate in ESTIMATES
+        }
     result["correlation"]["all"]["cost ~ tilos"] = rank_correlation(table["cost"], table["tilos"])
     annealed = np.flatnonzero(~random)
     one, other = annealed[list(same_cost_pair(table["cost"][annealed], [maps[at] for at in annealed]))]

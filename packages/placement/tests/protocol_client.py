@@ -44,11 +44,16 @@ class ProtocolClient:
             listener.settimeout(timeout_s)
             self.process = Child(
                 [
-                    *program, "--uid=", "--gid=", f"--pipe_address={self.address}", f"--netlist_file={netlist_file}",
-                    f"--macro_macro_x_spacing={spacing[0]}", f"--macro_macro_y_spacing={spacing[1]}",
+                    *program,
+                    "--uid=",
+                    "--gid=",
+                    f"--pipe_address={self.address}",
+                    f"--netlist_file={netlist_file}",
+                    f"--macro_macro_x_spacing={spacing[0]}",
+                    f"--macro_macro_y_spacing={spacing[1]}",
                 ],
                 stderr=subprocess.PIPE,
-            )  # fmt: skip
+            )
             self.connection, _ = listener.accept()
         self.connection.settimeout(timeout_s)
 

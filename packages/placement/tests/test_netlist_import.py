@@ -52,8 +52,26 @@ def test_packing_takes_the_first_cell_that_the_mask_allows():
         at, mask = np.zeros((14, 2)), np.zeros(columns * rows, np.int32)
         width, height = np.ascontiguousarray(sizes.T)
         for i in range(14):
-            macro_mask(width[i], height[i], True, 0.0, 0.0, side, side, columns, rows, expected_density, np.arange(14),
-                       at[:, 0].copy(), at[:, 1].copy(), width, height, placed, np.zeros((0, 5)), mask)  # fmt: skip
+            macro_mask(
+                width[i],
+                height[i],
+                True,
+                0.0,
+                0.0,
+                side,
+                side,
+                columns,
+                rows,
+                expected_density,
+                np.arange(14),
+                at[:, 0].copy(),
+                at[:, 1].copy(),
+                width,
+                height,
+                placed,
+                np.zeros((0, 5)),
+                mask,
+            )
             if not mask.any():
                 assert not packed
                 break
@@ -229,8 +247,11 @@ def test_a_known_clustering_is_met_or_beaten(tmp_path):
 
 
 def test_a_flat_netlist_in_protobuf_text_is_read(tmp_path):
-    result = CliRunner().invoke(cli, ["data", "netlist", "generate", str(tmp_path), "--num-macros", "10", "--flat",
-                                      "--num-clusters", "50"], catch_exceptions=False)  # fmt: skip
+    result = CliRunner().invoke(
+        cli,
+        ["data", "netlist", "generate", str(tmp_path), "--num-macros", "10", "--flat", "--num-clusters", "50"],
+        catch_exceptions=False,
+    )
     assert result.exit_code == 0
     source = NetlistSource(netlist_file=tmp_path / "netlist.pb.txt", init_placement=tmp_path / "initial.plc")
     flat = read_flat_design(source)

@@ -221,8 +221,15 @@ def test_lef_def_and_bookshelf_of_one_design_agree(generated):
 PIECES = [b";", b"END", b"END NETS", b"(", b")", b"+", b"-", b'"', b"#", b"\n", b"\x00", b"\xff", b"9" * 40, b"nan"]
 PIECES += [b"MACRO", b"PIN", b"BEGINEXT", b"NETS 1 ;", b"RECT", b":", b"NetDegree : 3", b"1e999", b"CoreRow", b"FIXED"]
 EDITS = st.lists(
-    st.tuples(st.floats(0, 1), st.integers(0, 60), st.sampled_from(["cut", "insert", "double", "end"]),
-              st.sampled_from(PIECES)), min_size=1, max_size=5)  # fmt: skip
+    st.tuples(
+        st.floats(0, 1),
+        st.integers(0, 60),
+        st.sampled_from(["cut", "insert", "double", "end"]),
+        st.sampled_from(PIECES),
+    ),
+    min_size=1,
+    max_size=5,
+)
 
 
 def damaged(text, edits):

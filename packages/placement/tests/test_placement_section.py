@@ -146,8 +146,10 @@ def test_the_report_shows_each_design_with_time_energy_parts_and_maps(played, tm
     assert f"Without maps: without; {NOT_RECORDED}" in section
     figures = {path.name for path in (tmp_path / "out" / "figures").glob("placements-circuit-training-toy*.svg")}
     assert {name.removeprefix("placements-circuit-training-toy-macro-stdcell-") for name in figures} >= {
-        "cost-against-time-and-energy.svg", "cost-by-part.svg", "maps-with.svg",
-    }  # fmt: skip
+        "cost-against-time-and-energy.svg",
+        "cost-by-part.svg",
+        "maps-with.svg",
+    }
     page = written.page.read_text()
     ids = [part.partition('"')[0] for part in page.split(' id="')[1:]]
     assert len(ids) == len(set(ids))

@@ -100,22 +100,42 @@ def _calls(macro: str, port: str, folder: Path) -> list[tuple]:
     saved = str(folder / "saved.plc")
     schedule = [[3, 2], [1.0, 1.0], [1.0, 0.01], [0.0, 10.0]]
     return [
-        ("set_canvas_boundary_check", False), ("set_canvas_size", 100, 90), ("set_placement_grid", 7, 6),
-        ("set_congestion_grid", 5, 6), ("set_congestion_grid_num_columns_rows", 6, 5),
+        ("set_canvas_boundary_check", False),
+        ("set_canvas_size", 100, 90),
+        ("set_placement_grid", 7, 6),
+        ("set_congestion_grid", 5, 6),
+        ("set_congestion_grid_num_columns_rows", 6, 5),
         ("set_routes_per_micron", 70.33, 74.51),
-        ("set_macro_routing_allocation", 51.79, 51.79), ("set_congestion_smooth_range", 1),
+        ("set_macro_routing_allocation", 51.79, 51.79),
+        ("set_congestion_smooth_range", 1),
         ("set_overlap_threshold", 0.004),
-        ("set_project_name", "circuit_training"), ("set_block_name", "böck"), ("set_use_incremental_cost", True),
-        ("make_soft_macros_square",), ("update_port_sides",), ("snap_ports_to_edges",),
-        ("allow_hard_macros_over_stdcells", True), ("unplace_all_nodes",), ("create_blockage", 0, 0, 5.5, 5, 0.5),
-        ("place_node", macro, 17), ("optimize_stdcells", False, True, True, False, False, 1.0, *schedule),
-        ("update_node_coords", port, 0.0, 33), ("restore_nothing",), ("update_macro_orientation", macro, "FS"),
-        ("fix_node_coord", macro), ("unfix_node_coord", macro), ("add_fake_net", 2.5, [0, macro]),
-        ("save_placement", saved, "a comment"), ("unplace_node", macro), ("restore_placement", saved),
+        ("set_project_name", "circuit_training"),
+        ("set_block_name", "böck"),
+        ("set_use_incremental_cost", True),
+        ("make_soft_macros_square",),
+        ("update_port_sides",),
+        ("snap_ports_to_edges",),
+        ("allow_hard_macros_over_stdcells", True),
+        ("unplace_all_nodes",),
+        ("create_blockage", 0, 0, 5.5, 5, 0.5),
+        ("place_node", macro, 17),
+        ("optimize_stdcells", False, True, True, False, False, 1.0, *schedule),
+        ("update_node_coords", port, 0.0, 33),
+        ("restore_nothing",),
+        ("update_macro_orientation", macro, "FS"),
+        ("fix_node_coord", macro),
+        ("unfix_node_coord", macro),
+        ("add_fake_net", 2.5, [0, macro]),
+        ("save_placement", saved, "a comment"),
+        ("unplace_node", macro),
+        ("restore_placement", saved),
         *[(name, *([macro, 1][: len(words.replace("/", "").split())])) for name, words in methods.ANSWERS.items()],
-        ("disconnect_nets", [port]), ("get_wirelength",), ("disconnect_nets",), ("clear_blockages",),
+        ("disconnect_nets", [port]),
+        ("get_wirelength",),
+        ("disconnect_nets",),
+        ("clear_blockages",),
         ("get_blockages",),
-    ]  # fmt: skip
+    ]
 
 
 def test_every_method_answers_what_the_engine_returns(shared_client, design, tmp_path):
@@ -192,7 +212,7 @@ MALFORMED = {
     "deep nesting": _NODES % (b"[" * 100_000 + b"]" * 100_000),
     "deep nesting without an end": b"[" * 3_000_000,
     "larger than the limit": b'{"name": "' + b"N" * (17 << 20) + b'", "args": []}',
-}  # fmt: skip
+}
 
 
 def test_malformed_requests_get_an_error_status_and_the_server_lives_on(shared_client):
@@ -231,9 +251,11 @@ def test_several_clients_have_a_process_and_a_state_each(design):
 def test_a_large_reply_arrives_whole(tmp_path):
     """1.2 MB, more than a socket buffers."""
     macros = 700
-    text = [f'node {{ name: "M{i}" attr {{ key: "type" value {{ placeholder: "MACRO" }} }} '
-            f'attr {{ key: "width" value {{ f: 1 }} }} attr {{ key: "height" value {{ f: 1 }} }} }}\n'
-            for i in range(macros)]  # fmt: skip
+    text = [
+        f'node {{ name: "M{i}" attr {{ key: "type" value {{ placeholder: "MACRO" }} }} '
+        f'attr {{ key: "width" value {{ f: 1 }} }} attr {{ key: "height" value {{ f: 1 }} }} }}\n'
+        for i in range(macros)
+    ]
     (tmp_path / "many.pb.txt").write_text("".join(text))
     client = ProtocolClient(tmp_path / "many.pb.txt")
     assert client.get_macro_adjacency() == [0] * macros**2
@@ -352,9 +374,12 @@ def _replay_costs(netlists: Path, folder: Path, chosen: str) -> int:
             for macro in hard:  # those that are not placed are in no line
                 client.update_macro_orientation(macro, orientation[macro])
             for name, value in {
-                "wirelength": client.get_wirelength(), "cost": client.get_cost(), "area": client.get_area(),
-                "congestion": client.get_congestion_cost(), "density": client.get_density_cost(),
-            }.items():  # fmt: skip
+                "wirelength": client.get_wirelength(),
+                "cost": client.get_cost(),
+                "area": client.get_area(),
+                "congestion": client.get_congestion_cost(),
+                "density": client.get_density_cost(),
+            }.items():
                 assert value == pytest.approx(case[name], rel=1e-12), (case["id"], name)
             for name, values in {
                 "density_map": client.get_grid_cells_density(),
@@ -384,9 +409,13 @@ def test_recorded_episodes_through_the_server(golden_netlists):
         client = ProtocolClient(golden_netlists / case["netlist"], (0.1, 0.1))
         client.make_soft_macros_square()
         settings = {
-            "canvas": case["canvas"], "grid": case["grid_cols_rows"], "cgrid": case["congestion_grid"],
-            "rpm": [70.33, 74.51], "alloc": [51.79, 51.79], "smooth": 5,
-        }  # fmt: skip
+            "canvas": case["canvas"],
+            "grid": case["grid_cols_rows"],
+            "cgrid": case["congestion_grid"],
+            "rpm": [70.33, 74.51],
+            "alloc": [51.79, 51.79],
+            "smooth": 5,
+        }
         _set_up(client, {"cfg": settings})
         client.restore_placement(str(golden_netlists / case["init_placement"]))
         node = 0

@@ -24,9 +24,40 @@ from tests.golden import recorded
 from tests.waiting import Child, until
 
 ARGUMENTS = (
-    -1, 0, 1, 2, 3, 7, 2**31, 2**80, 0.5, -0.5, 1e-300, 1e300, True, False, None, "", "M0", "M0/p0", "Grp_1", "P0",
-    "c0", "S", "\x00", "é", "x" * 5000, [], [0], [1, 2], [0.5], [None], [[1]], {}, {"a": 1},
-)  # fmt: skip
+    -1,
+    0,
+    1,
+    2,
+    3,
+    7,
+    2**31,
+    2**80,
+    0.5,
+    -0.5,
+    1e-300,
+    1e300,
+    True,
+    False,
+    None,
+    "",
+    "M0",
+    "M0/p0",
+    "Grp_1",
+    "P0",
+    "c0",
+    "S",
+    "\x00",
+    "é",
+    "x" * 5000,
+    [],
+    [0],
+    [1, 2],
+    [0.5],
+    [None],
+    [[1]],
+    {},
+    {"a": 1},
+)
 _WRITE_FILES = ("save_placement",)
 CLIENT = """
 import sys, time
@@ -156,9 +187,17 @@ def _replay_force_directed(data: Path, chosen: str) -> int:
     for case in cases:
         client = _prepared(data, case)
         client.optimize_stdcells(
-            False, True, case["move_macros"], False, False, case["io_factor"], case["num_steps"],
-            case["max_move_distance"], case["attract"], case["repel"],
-        )  # fmt: skip
+            False,
+            True,
+            case["move_macros"],
+            False,
+            False,
+            case["io_factor"],
+            case["num_steps"],
+            case["max_move_distance"],
+            case["attract"],
+            case["repel"],
+        )
         nodes = range(client.num_nodes())
         where = [client.get_node_location(node) for node in nodes]
         np.testing.assert_allclose(where, arrays[case["id"]], rtol=0, atol=1e-9, err_msg=case["id"])

@@ -119,9 +119,14 @@ class Benchmark:
             array.flags.writeable = False
         columns = {name: at[name] for name in NODE_COLUMNS}
         netlist = Netlist(
-            source="", names=Names(at["name_bytes"], at["name_spans"]), has_location=at["placed"],
-            orientation=at["orientation"], net_start=at["net_start"], net_pins=at["net_pins"], **columns,
-        )  # fmt: skip
+            source="",
+            names=Names(at["name_bytes"], at["name_spans"]),
+            has_location=at["placed"],
+            orientation=at["orientation"],
+            net_start=at["net_start"],
+            net_pins=at["net_pins"],
+            **columns,
+        )
         order = placed_nodes(netlist)
         ports = np.flatnonzero(netlist.kind == KIND_PORT)
         owner = _owners(netlist, order, ports)
@@ -161,7 +166,7 @@ class Benchmark:
             order=order,
             _placed=at["placed"],
             _all_fixed=at["fixed"],
-        )  # fmt: skip
+        )
 
     @property
     def num_nodes(self) -> int:

@@ -25,9 +25,14 @@ from a2perf_placement.netlists.importing import NetlistSource, import_netlist
 
 ENV_ID = "CircuitTraining-MacroPlacement-v0"
 _ARGUMENTS = (
-    "profile", "wirelength_weight", "density_weight", "congestion_weight", "orientations", "overlap_tolerance",
+    "profile",
+    "wirelength_weight",
+    "density_weight",
+    "congestion_weight",
+    "orientations",
+    "overlap_tolerance",
     "time_limit_s",
-)  # fmt: skip
+)
 _PUBLIC = ("ariane_twin", "ariane", "generated")
 _TOLD = {"design": "toy_macro_stdcell"}
 _LIBRARY, _PLACED = (".lef", ".lef.gz"), (".def", ".def.gz")
@@ -245,7 +250,12 @@ PROFILE = CompetitionProfile(
     summary="one placement per design by place(benchmark), scored by the public evaluator's conventions",
     public_task="place_toy_macro_stdcell",
     terms={
-        "held_out": 3, "episodes": 1, "latency_steps": 0, "seeds": [0], "train": False, "call_timeout_s": 3600.0,
+        "held_out": 3,
+        "episodes": 1,
+        "latency_steps": 0,
+        "seeds": [0],
+        "train": False,
+        "call_timeout_s": 3600.0,
         "memory_limit_bytes": 8 << 30,
     },
     settings=SETTINGS,
@@ -257,4 +267,4 @@ PROFILE = CompetitionProfile(
     references=references,
     template="placer",
     guide=guide,
-)  # fmt: skip
+)

@@ -98,8 +98,10 @@ class MacroPlacementEnv(gymnasium.Env[Observation, Action], EzPickle):
                 raise ArgumentError(f"{name} is {value!r}", hint="give a finite number from 0 on")
         default = cost_profile(profile).weights
         weights = (
-            ("wirelength", wirelength_weight), ("density", density_weight), ("congestion", congestion_weight),
-        )  # fmt: skip
+            ("wirelength", wirelength_weight),
+            ("density", density_weight),
+            ("congestion", congestion_weight),
+        )
         chosen = {name: getattr(default, name) if value is None else value for name, value in weights}
         self._profile = cost_profile(profile, CostWeights(**chosen))
         self.render_mode = render_mode
@@ -213,9 +215,14 @@ class MacroPlacementEnv(gymnasium.Env[Observation, Action], EzPickle):
         plc, netlist, state = self._plc, self._plc.netlist, self._plc.state
         weights = self._profile.weights
         numbers = [
-            *plc.get_canvas_width_height(), *plc.get_routes_per_micron(), *plc.get_macro_routing_allocation(),
-            weights.wirelength, weights.density, weights.congestion, self._time_limit_s,
-        ]  # fmt: skip
+            *plc.get_canvas_width_height(),
+            *plc.get_routes_per_micron(),
+            *plc.get_macro_routing_allocation(),
+            weights.wirelength,
+            weights.density,
+            weights.congestion,
+            self._time_limit_s,
+        ]
         allowed = [ORIENTATIONS.index(name) for name in self._allowed]
         own: Observation = {
             **{name: getattr(netlist, name).copy() for name in NODE_COLUMNS},

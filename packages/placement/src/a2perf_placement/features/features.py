@@ -22,18 +22,45 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 FEATURES = (
-    "wire", "wire to placed ends", "wire per net", "soft area covered", "crowding covered", "gap to the soft disc",
-    "distance to the soft centre", "gap in x", "gap in y", "gap to the border", "near rim filled", "wide rim filled",
-    "soft area in the wide rim", "distance to the estimate in x", "distance to the estimate in y",
-    "horizontal demand covered", "vertical demand covered", "fullness of covered cells", "share placed",
-    "macro width", "macro height", "utilization", "share of wires", "cell size", "x", "y",
-)  # fmt: skip
+    "wire",
+    "wire to placed ends",
+    "wire per net",
+    "soft area covered",
+    "crowding covered",
+    "gap to the soft disc",
+    "distance to the soft centre",
+    "gap in x",
+    "gap in y",
+    "gap to the border",
+    "near rim filled",
+    "wide rim filled",
+    "soft area in the wide rim",
+    "distance to the estimate in x",
+    "distance to the estimate in y",
+    "horizontal demand covered",
+    "vertical demand covered",
+    "fullness of covered cells",
+    "share placed",
+    "macro width",
+    "macro height",
+    "utilization",
+    "share of wires",
+    "cell size",
+    "x",
+    "y",
+)
 """Names of the columns, in order."""
 
 SUMMARY = (
-    "share placed", "wire so far", "soft area covered so far", "feasible share", "least wire", "least soft area",
-    "utilization", "cell size",
-)  # fmt: skip
+    "share placed",
+    "wire so far",
+    "soft area covered so far",
+    "feasible share",
+    "least wire",
+    "least soft area",
+    "utilization",
+    "cell size",
+)
 """Names of the numbers that describe the episode as a whole, for a value function."""
 
 _BOUND = 4.0  # features are clipped to this
@@ -63,9 +90,16 @@ class PositionEstimate:
             half_width, half_height = design.box_width[node] / 2, design.box_height[node] / 2
             left, low = x[node] - half_width, y[node] - half_height
             add_box(
-                left, low, x[node] + half_width, y[node] + half_height, 1.0, *design.cell_size, columns, rows,
+                left,
+                low,
+                x[node] + half_width,
+                y[node] + half_height,
+                1.0,
+                *design.cell_size,
+                columns,
+                rows,
                 soft.reshape(-1),
-            )  # fmt: skip
+            )
         self.soft_sums = cell_sums(soft)
         self.crowding_sums = cell_sums(_smoothed(soft))
         self.demand_sums = np.stack([cell_sums(part) for part in _demand(design, x, y)])
@@ -101,8 +135,9 @@ def _demand(design: PlacementDesign, x: Floats, y: Floats) -> list[Floats]:
         right = np.clip(np.maximum.reduceat(at_x, starts) / width, 0, columns).astype(np.int64)
         low = np.clip(np.minimum.reduceat(at_y, starts) / height, 0, rows).astype(np.int64)
         top = np.clip(np.maximum.reduceat(at_y, starts) / height, 0, rows).astype(np.int64)
-        for values, area in zip(maps, (design.net_weight / (top - low + 1), design.net_weight / (right - left + 1)),
-                                strict=True):  # fmt: skip
+        for values, area in zip(
+            maps, (design.net_weight / (top - low + 1), design.net_weight / (right - left + 1)), strict=True
+        ):
             np.add.at(values, (low, left), area)
             np.add.at(values, (top + 1, left), -area)
             np.add.at(values, (low, right + 1), -area)
@@ -283,6 +318,4 @@ class PlacementState:
 
     def _add(self, low_x: float, low_y: float, high_x: float, high_y: float, rate: float) -> None:
         design = self.design
-        add_box(
-            low_x, low_y, high_x, high_y, rate, *design.cell_size, design.columns, design.rows, self.density
-        )  # fmt: skip
+        add_box(low_x, low_y, high_x, high_y, rate, *design.cell_size, design.columns, design.rows, self.density)

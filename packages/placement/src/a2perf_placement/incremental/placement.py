@@ -180,6 +180,13 @@ class IncrementalPlacement:
         """Returns the costs of the placement as it is."""
         return PlacementCosts(*self._results[0].tolist())
 
+    def maps(self) -> tuple[list[float], list[float], list[float]]:
+        """Returns density, horizontal and vertical congestion of each cell, rows from the lower edge."""
+        terms, congestion = self._terms, self._now.congestion.values / self._terms.congestion_unit
+        horizontal, vertical = congestion.reshape(2, -1)
+        horizontal = horizontal.reshape(terms.columns, terms.rows).T.ravel()
+        return (self._now.density.values / terms.density_unit).tolist(), horizontal.tolist(), vertical.tolist()
+
     def recompute(self) -> PlacementCosts:
         """Returns the costs computed from scratch from the places alone; the kept sums are neither read nor changed."""
         results = np.zeros(RESULTS)

@@ -33,8 +33,13 @@ def netlist() -> None:
 
 @netlist.command()
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
-@click.option("--design", type=click.Choice(["generated", "toy_macro_stdcell", "ariane_twin"]), default="generated",
-              show_default=True, help="Kind of design.")  # fmt: skip
+@click.option(
+    "--design",
+    type=click.Choice(["generated", "toy_macro_stdcell", "ariane_twin"]),
+    default="generated",
+    show_default=True,
+    help="Kind of design.",
+)
 @click.option("--num-macros", type=int, default=40, show_default=True, help="Hard macros, 10 to 1000.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the generator.")
 @click.option("--utilization", type=float, default=0.65, show_default=True, help="Share of the canvas that is covered.")
@@ -87,10 +92,21 @@ def stats(file: Path, as_json: bool) -> int:
 @netlist.command()
 @click.argument("file", type=_FILE, metavar="NETLIST")
 @click.argument("placement", type=_FILE, metavar="PLACEMENT")
-@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), default="placement.png",
-              show_default=True, help="File of the picture.")  # fmt: skip
-@click.option("--overlay", "overlays", multiple=True, type=click.Choice(["nets", "congestion", "density"]),
-              help="Layer to draw on top; repeatable.")  # fmt: skip
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default="placement.png",
+    show_default=True,
+    help="File of the picture.",
+)
+@click.option(
+    "--overlay",
+    "overlays",
+    multiple=True,
+    type=click.Choice(["nets", "congestion", "density"]),
+    help="Layer to draw on top; repeatable.",
+)
 @click.option("--place-soft", is_flag=True, help="Place soft macros and standard cells by forces first.")
 def show(file: Path, placement: Path, output: Path, overlays: tuple[str, ...], place_soft: bool) -> int:
     """Write a picture of a PLACEMENT (.plc) of a NETLIST, and print its costs where all of it is placed."""

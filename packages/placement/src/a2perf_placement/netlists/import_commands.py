@@ -104,8 +104,14 @@ def _parsed_grid(text: str | None) -> tuple[int, int] | None:
 
 @netlist.command()
 @click.argument("folder", type=_FOLDER)
-@click.option("--format", "kind", type=click.Choice(["lefdef", "bookshelf"]), default="lefdef", show_default=True,
-              help="Format of the files.")  # fmt: skip
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(["lefdef", "bookshelf"]),
+    default="lefdef",
+    show_default=True,
+    help="Format of the files.",
+)
 @click.option("--cells", type=int, default=2000, show_default=True, help="Standard cells; each drives one net.")
 @click.option("--macros", type=int, default=8, show_default=True, help="Memories.")
 @click.option("--ports", type=int, default=48, show_default=True, help="Ports around the die.")
@@ -125,8 +131,13 @@ def sample(folder: Path, kind: str, **spec: Any) -> int:
 @click.argument("folder", type=_FOLDER, metavar="TASK")
 @click.argument("output", type=_FILE)
 @click.option("--placement", type=_FILE, metavar="FILE.plc", help="Placement; default: the task's initial one.")
-@click.option("--tool", type=click.Choice(["openroad", "innovus"]), default="openroad", show_default=True,
-              help="Tool that reads the Tcl file.")  # fmt: skip
+@click.option(
+    "--tool",
+    type=click.Choice(["openroad", "innovus"]),
+    default="openroad",
+    show_default=True,
+    help="Tool that reads the Tcl file.",
+)
 @click.option("--units", type=int, default=1000, show_default=True, help="Database units per um of a DEF file.")
 @click.option("--snap", type=float, nargs=2, metavar="X Y", help="Grid of lower left corners, um.")
 @click.option("--movable", is_flag=True, help="Do not fix the macros.")

@@ -66,11 +66,21 @@ def draw_maps(plc: PlacementCost, scales: MapScales, figure: Figure, ink: Mappin
     _draw_placement(panels[0, 0], plc, ink)
     maps = (
         (panels[0, 1], "density", plc.get_grid_cells_density(), plc.get_grid_num_columns_rows(), scales.density),
-        (panels[1, 0], "horizontal congestion", plc.get_horizontal_routing_congestion(),
-         plc.get_congestion_grid_num_columns_rows(), scales.congestion),
-        (panels[1, 1], "vertical congestion", plc.get_vertical_routing_congestion(),
-         plc.get_congestion_grid_num_columns_rows(), scales.congestion),
-    )  # fmt: skip
+        (
+            panels[1, 0],
+            "horizontal congestion",
+            plc.get_horizontal_routing_congestion(),
+            plc.get_congestion_grid_num_columns_rows(),
+            scales.congestion,
+        ),
+        (
+            panels[1, 1],
+            "vertical congestion",
+            plc.get_vertical_routing_congestion(),
+            plc.get_congestion_grid_num_columns_rows(),
+            scales.congestion,
+        ),
+    )
     for axes, title, values, (columns, rows), most in maps:
         cells = np.asarray(values, np.float64).reshape(rows, columns)
         picture = _shaded(cells / most, ink["red"])
@@ -95,9 +105,15 @@ def draw_parts(costs: Mapping[str, Mapping[str, PlacementCosts]], figure: Figure
                 axes.barh(row + offset, size, 0.32, left, color=ink[colour], alpha=0.9 if offset < 0 else 0.55)
                 left += size
             axes.annotate(
-                f"{left:.3f}", (left, row + offset), (4, 0), textcoords="offset points", va="center", fontsize=8,
-                color=ink["muted"], annotation_clip=False,
-            )  # fmt: skip
+                f"{left:.3f}",
+                (left, row + offset),
+                (4, 0),
+                textcoords="offset points",
+                va="center",
+                fontsize=8,
+                color=ink["muted"],
+                annotation_clip=False,
+            )
     axes.set_yticks(range(len(costs)), [_short(name) for name in costs])
     axes.set_ylim(len(costs) - 0.5, -0.5)
     axes.grid(axis="y", visible=False)
@@ -143,9 +159,16 @@ def _legend(figure: Figure, entries: Sequence[tuple[str, str]], ink: Mapping[str
 
     handles = [Line2D([], [], linestyle="", marker=marker, color=colour, markersize=5) for _, colour in entries]
     figure.legend(
-        handles, [name for name, _ in entries], loc="upper left", bbox_to_anchor=(0.08, 1.0), ncols=3, borderpad=0.2,
-        handletextpad=0.3, columnspacing=1.2, labelcolor=ink["muted"],
-    )  # fmt: skip
+        handles,
+        [name for name, _ in entries],
+        loc="upper left",
+        bbox_to_anchor=(0.08, 1.0),
+        ncols=3,
+        borderpad=0.2,
+        handletextpad=0.3,
+        columnspacing=1.2,
+        labelcolor=ink["muted"],
+    )
 
 
 def _logarithmic(axes: Axes) -> None:

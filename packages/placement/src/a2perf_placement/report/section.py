@@ -158,14 +158,16 @@ def _placers(results: Sequence[PlacerSummary]) -> Table:
             legal = _verdict(placement)
         else:
             cost, note, legal = None, "not recorded" if placement == NOT_RECORDED else "not readable", "unknown"
-        rows.append((
-            Text(text=result.name),
-            _mean(result.costs, "", "recorded"),
-            Quantity(value=cost, provenance="recorded", note=note),
-            _mean(result.seconds, "s", "measured"),
-            _mean(result.joules, "J", result.provenance),
-            Text(text=legal),
-        ))  # fmt: skip
+        rows.append(
+            (
+                Text(text=result.name),
+                _mean(result.costs, "", "recorded"),
+                Quantity(value=cost, provenance="recorded", note=note),
+                _mean(result.seconds, "s", "measured"),
+                _mean(result.joules, "J", result.provenance),
+                Text(text=legal),
+            )
+        )
     return _table(
         "placers",
         "Cost, time and energy of each placer: mean over seeds ± standard deviation; training and evaluation together",

@@ -115,9 +115,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--netlist_file", metavar="FILE", help="netlist in protobuf text, or several with commas")
     for axis, direction in (("x", "horizontal"), ("y", "vertical")):
         parser.add_argument(
-            f"--macro_macro_{axis}_spacing", metavar="UM", type=_distance, default=0.0,
+            f"--macro_macro_{axis}_spacing",
+            metavar="UM",
+            type=_distance,
+            default=0.0,
             help=f"wanted {direction} distance between hard macros (0)",
-        )  # fmt: skip
+        )
     parser.add_argument("--uid", metavar="ID", default="", help="accepted and ignored: it runs as who starts it")
     parser.add_argument("--gid", metavar="ID", default="", help="accepted and ignored")
     parser.add_argument(
