@@ -50,9 +50,12 @@ def constant(env_id: str) -> Any:
 def row(group: str, env_id: str) -> str:
     """Evaluates an id twice, audits it, and returns its row."""
     settings: dict[str, Any] = {
-        "episodes": EPISODES, "progress": False, "allow_weaker": True, "public_seeds": True,
+        "episodes": EPISODES,
+        "progress": False,
+        "allow_weaker": True,
+        "public_seeds": True,
         "bindings": ["Submission.num_inference_steps = 5", "Submission.num_warmup_steps = 0"],
-    }  # fmt: skip
+    }
     began = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         first, again = (

@@ -1,12 +1,14 @@
-"""A small sound environment, thirty faults that can be planted in it, and experts of sound environments."""
+"""A small sound environment, faults that can be planted in it, and experts of sound environments."""
 
 from __future__ import annotations
 
 import os
 import random
+import socket
 import sys
 import time
 import zlib
+from datetime import datetime
 from typing import Any
 
 import gymnasium
@@ -25,15 +27,19 @@ class Signals(gymnasium.Env[Any, Any]):
         fault: what is wrong; "" for nothing.
     """
 
-    metadata = {"render_modes": []}
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 1}
 
-    def __init__(self, fault: str = "") -> None:
-        self.fault = fault
+    def __init__(self, fault: str = "", render_mode: str | None = None) -> None:
+        self.fault, self.render_mode = fault, render_mode
         if fault == "one process" and "a2perf_audit.replay" in sys.orig_argv:
             raise RuntimeError("another process has the lock")
         self.action_space: Any = spaces.Discrete(3)
         if fault == "action changed":
             self.action_space = spaces.Box(-1, 1, (3,))
+        if fault == "no bounds":
+            self.action_space = spaces.Box(-np.inf, np.inf, (1,))
+        if fault == "own limit":
+            self.max_steps = 20
         high = 4.0 if fault == "observation outside" else 10.0
         self.observation_space = spaces.Box(0, high, (2,), np.float32)
         self._buffer = np.zeros(2, np.float32)
@@ -41,6 +47,8 @@ class Signals(gymnasium.Env[Any, Any]):
         self.speed = 0.0
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        if self.fault == "few seeds" and seed is not None:
+            seed = seed % 5
         if self.fault != "seed ignored":
             super().reset(seed=seed)
         self._episodes += 1
@@ -48,7 +56,15 @@ class Signals(gymnasium.Env[Any, Any]):
         self.steps, self.last = 0, -1
         if self.fault != "state survives truncation":
             self._total = 0
-        return self._observed(), {}
+        return self._observed(), self._told()
+
+    def _told(self) -> dict[str, Any]:
+        return {"signal": self.target} if self.fault == "answer in info" else {}
+
+    def render(self) -> Any:
+        if self.fault == "drawing draws":
+            self.np_random.random()
+        return np.zeros((8, 8, 3), np.uint8)
 
     def _observed(self) -> Any:
         self.target = int(self.np_random.integers(3))
@@ -72,11 +88,19 @@ class Signals(gymnasium.Env[Any, Any]):
             self.target = (self.target + self._total) % 3
         if self.fault == "clock":
             self.target = (self.target + int(time.time() / 3600)) % 3
+        if self.fault == "calendar":
+            self.target = (self.target + datetime.now().day + datetime.now().hour) % 3
+        if self.fault == "host name":
+            self.target = (self.target + zlib.crc32(socket.gethostname().encode())) % 3
+        if self.fault == "variable":
+            self.target = (self.target + len(os.environ.get("DIFFICULTY", ""))) % 3
         if self.fault == "pause":
             self.target = (self.target + int(time.clock_gettime(time.CLOCK_MONOTONIC))) % 3
         second = float(self.target) if self.fault == "leaked answer" else float(self.np_random.random())
         if self.fault == "process number":
             second = os.getpid() / 1e8
+        if self.fault == "user":
+            second = zlib.crc32(os.environ.get("USER", "nobody").encode()) / 1e10
         if self.fault == "folder":
             second = zlib.crc32(os.getcwd().encode()) / 1e10
         observation = np.array([CODES[self.target], second], np.float32)
@@ -92,7 +116,7 @@ class Signals(gymnasium.Env[Any, Any]):
             chosen = int(np.argmax(action))
             action *= 0.5
         else:
-            chosen = int(action)
+            chosen = int(np.argmax(action)) if self.fault == "no bounds" else int(action)
         if self.fault == "raises on an action" and chosen == 2:
             raise KeyError("no such move")
         self.steps += 1
@@ -125,10 +149,13 @@ class Signals(gymnasium.Env[Any, Any]):
         if self.fault == "never ends":
             over = False
         self.last = chosen
-        info = {"is_success": True} if self.fault == "success for nothing" else {}
+        observation = self._observed()
+        info = {"is_success": True} if self.fault == "success for nothing" else self._told()
         if self.fault == "four values":
-            return self._observed(), reward, over, info
-        return self._observed(), reward, False, over, info
+            return observation, reward, over, info
+        if self.fault == "own limit":
+            return observation, reward, over, False, info
+        return observation, reward, False, over, info
 
 
 class Masked(Signals):
@@ -176,10 +203,42 @@ class Racer(gymnasium.Env[Any, Any]):
         return self._observed(), reward, False, self.steps >= 40, {}
 
 
+class Goal(gymnasium.Env[Any, Any]):
+    """Walk to the goal, where the episode ends; each step pays the nearness, so it pays to stay beside it."""
+
+    metadata = {"render_modes": []}
+    observation_space = spaces.Box(-100, 100, (1,), np.float32)
+    action_space = spaces.Discrete(3)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.way = int(self.np_random.integers(6, 12))
+        return np.array([self.way], np.float32), {}
+
+    def step(self, action: Any) -> Any:
+        self.way += (0, -1, 1)[int(action)]
+        return np.array([self.way], np.float32), 1.0 / (1 + abs(self.way)), self.way == 0, abs(self.way) > 50, {}
+
+
+class Late(Signals):
+    """Its episodes have 1,500 steps; a reward after step 1,200 is infinite."""
+
+    def step(self, action: Any) -> Any:
+        observation, reward, *_ = super().step(action)
+        return observation, float("inf") if self.steps == 1201 else reward, False, self.steps >= 1500, {}
+
+
 for _id, _class in (("Signals-v0", Signals), ("Masked-v0", Masked), ("Racer-v0", Racer)):
     gymnasium.register(_id, _class, max_episode_steps=40 if _class is Racer else None)
 gymnasium.register("Endless-v0", Signals, kwargs={"fault": "never ends"})
+gymnasium.register("Goal-v0", Goal, max_episode_steps=100)
+gymnasium.register("Late-v0", Late)
 gymnasium.register("Limited-v0", Signals, max_episode_steps=20)
+
+
+def walks(observation: Any) -> int:
+    """The expert of ``Goal``."""
+    return 1
 
 
 def gives_up(observation: Any) -> int:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
-import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,15 @@ FOUND_BY = {
     "actions ignored": "resolution",
     "noise": "resolution",
     "four values": "api",
+    "answer in info": "trivial_policies_lose",
+    "calendar": "clock",
+    "few seeds": "seeds_differ",
+    "no bounds": "actions_accepted",
+    "own limit": "episodes_end",
+    "host name": "process",
+    "variable": "process",
+    "user": "process",
+    "drawing draws": "same_seed",
 }
 """Each fault and the check that must find it; others may find it too."""
 
@@ -77,6 +87,13 @@ def test_more_faults_are_found_in_other_environments() -> None:
     """A bonus that a search finds, episodes that do not end, and a maximum that nobody reaches."""
     racer = Subject(f"{WORLDS}:Racer-v0", {"bonus": 1.0}, worlds.steers, search_steps=8000, episodes=10)
     assert "no_degenerate_optimum" in {finding.check for finding in audit(racer).failed}
+    goal = Subject(f"{WORLDS}:Goal-v0", expert=worlds.walks, search_steps=500, episodes=10)
+    assert "no_degenerate_optimum" in {finding.check for finding in audit(goal).failed}
+    late = {
+        finding.check: finding.evidence
+        for finding in audit(Subject(f"{WORLDS}:Late-v0", episodes=5, search_steps=100)).failed
+    }
+    assert late["rewards"] == "the reward of step 1201 is inf"
     limited = Subject(f"{WORLDS}:Signals-v0", expert=worlds.follows, maximum=40.0, episodes=10)
     assert [finding.check for finding in audit(limited).failed] == ["maximum_reached"]
 
@@ -135,12 +152,21 @@ SOUND: dict[str, Any] = {
 }
 
 
-MUJOCO = [f"{name}-v5" for name in (
-    "InvertedPendulum", "InvertedDoublePendulum", "Reacher", "Swimmer", "HalfCheetah", "Hopper",
-)]  # fmt: skip
+MUJOCO = [
+    f"{name}-v5"
+    for name in ("InvertedPendulum", "InvertedDoublePendulum", "Reacher", "Swimmer", "HalfCheetah", "Hopper")
+]
+QUICK = {"CartPole-v1", "MountainCarContinuous-v0", "Blackjack-v1", f"{WORLDS}:Masked-v0", "Swimmer-v5", "Hopper-v5"}
+"""One of each kind: discrete and continuous, ended and endless, tables, masks; two of MuJoCo share a process."""
 
 
-@pytest.mark.parametrize("name", [*SOUND, *(pytest.param(name, marks=pytest.mark.group("mujoco")) for name in MUJOCO)])
+def _sound() -> Iterator[Any]:
+    for name in (*SOUND, *MUJOCO):
+        marks = [] if name in QUICK else [pytest.mark.slow]
+        yield pytest.param(name, marks=[*marks, *([pytest.mark.group("mujoco")] if name in MUJOCO else [])])
+
+
+@pytest.mark.parametrize("name", list(_sound()))
 def test_a_sound_environment_is_not_accused(name: str) -> None:
     done = audit(Subject(name, expert=SOUND.get(name), episodes=10, search_steps=3000, cap=500))
     assert [(finding.check, finding.evidence) for finding in done.failed] == []
@@ -167,4 +193,23 @@ def test_the_command_writes_page_json_and_badge(tmp_path: Path, capsys: pytest.C
     with pytest.raises(SystemExit) as ended:
         main(["audit", "CartPole-v9"])
     assert ended.value.code == 2
-    assert os.path.exists(tmp_path / "out" / "audit.json")
+    (found,) = json.loads((tmp_path / "out" / "audit.json").read_text())
+    assert found["identity"]["package"]["name"] == "gymnasium"
+    assert len(found["identity"]["fingerprint"]) == 64
+    assert found["identity"]["cap"] is None
+    assert found["command"].endswith(f"--expert {tmp_path / 'sub'} --episodes 6 --search-steps 500")
+
+
+def test_a_check_that_takes_too_long_is_not_finished_and_the_others_stand(tmp_path: Path, capsys: Any) -> None:
+    from a2perf.cli import main
+
+    words = ["audit", f"{WORLDS}:Endless-v0", "--time-limit", "0.3", "--output", str(tmp_path / "out")]
+    with pytest.raises(SystemExit) as ended:
+        main([*words, "--episodes", "20", "--search-steps", "500"])
+    assert ended.value.code == 3
+    assert "not finished" in capsys.readouterr().out
+    verdicts = {
+        one["check"]: one["verdict"] for one in json.loads((tmp_path / "out" / "audit.json").read_text())[0]["findings"]
+    }
+    assert verdicts["trivial_policies_lose"] == "not finished"
+    assert verdicts["api"] == "holds"

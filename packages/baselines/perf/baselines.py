@@ -60,13 +60,18 @@ BASELINES = {
     "sb3_sac": Baseline(
         "stable_baselines3",
         TROT,
-        {"total_steps": "3000", "learning_starts": "200", "checkpoint_every": NEVER, "log_every": "200",
-         "evaluation_episodes": "1"},
+        {
+            "total_steps": "3000",
+            "learning_starts": "200",
+            "checkpoint_every": NEVER,
+            "log_every": "200",
+            "evaluation_episodes": "1",
+        },
     ),
     "tf_agents_ppo": Baseline("tf_agents", TROT, {"total_steps": "6144", "evaluate_every": NEVER}),
     "tf_agents_sac": Baseline("tf_agents", TROT, {"total_steps": "3000", "evaluate_every": NEVER}),
     "tf_agents_ddqn": Baseline("tf_agents", TOY, {"total_steps": "3000", "evaluate_every": NEVER}),
-}  # fmt: skip
+}
 
 
 def main() -> None:
@@ -169,12 +174,27 @@ def training_rate(name: str, python: str, actors: int) -> tuple[float, float, fl
         arguments = [f"{key}={value}" for key, value in {**baseline.settings, "actors": actors}.items()]
         points = Path(folder) / "points.json"
         done = subprocess.run(
-            [python, "-c", PROBE, str(ROOT / "examples" / name / "train.py"), "--env-id", baseline.env_id,
-             "--output", f"{folder}/run", *arguments],
-            capture_output=True, text=True, check=False,
-            env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "POINTS": str(points),
-                 "ENVIRONMENT": CLASSES[baseline.env_id]},
-        )  # fmt: skip
+            [
+                python,
+                "-c",
+                PROBE,
+                str(ROOT / "examples" / name / "train.py"),
+                "--env-id",
+                baseline.env_id,
+                "--output",
+                f"{folder}/run",
+                *arguments,
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={
+                **os.environ,
+                "TF_CPP_MIN_LOG_LEVEL": "3",
+                "POINTS": str(points),
+                "ENVIRONMENT": CLASSES[baseline.env_id],
+            },
+        )
         if done.returncode:
             raise RuntimeError((done.stderr.strip() or "no message").splitlines()[-1])
         seen = {step: (cpu, wall, spent) for step, cpu, wall, spent in reversed(json.loads(points.read_text()))}

@@ -19,15 +19,32 @@ WEB = "difficulty_level_1_num_websites_10"
 def test_a_shipped_policy_acts_under_bubblewrap(repository: Path, tmp_path: Path) -> None:
     done = subprocess.run(
         [
-            sys.executable, "-c", "from a2perf.cli import launch_main; launch_main()",
-            "--submission", str(repository / "packages" / "baselines" / "examples" / "torch_ppo_web"),
-            "--domain", "web_navigation", "--gin_config", f"{WEB}/inference.gin", "--root_dir", str(tmp_path),
-            "--sandbox", "bubblewrap", "--participant_args", "weights=level_1",
-            "--gin_bindings", "Submission.num_inference_episodes = 3",
-            "--gin_bindings", "Submission.num_inference_steps = 5", "--gin_bindings", "Submission.record_frames = 0",
+            sys.executable,
+            "-c",
+            "from a2perf.cli import launch_main; launch_main()",
+            "--submission",
+            str(repository / "packages" / "baselines" / "examples" / "torch_ppo_web"),
+            "--domain",
+            "web_navigation",
+            "--gin_config",
+            f"{WEB}/inference.gin",
+            "--root_dir",
+            str(tmp_path),
+            "--sandbox",
+            "bubblewrap",
+            "--participant_args",
+            "weights=level_1",
+            "--gin_bindings",
+            "Submission.num_inference_episodes = 3",
+            "--gin_bindings",
+            "Submission.num_inference_steps = 5",
+            "--gin_bindings",
+            "Submission.record_frames = 0",
         ],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     rollouts = json.loads((tmp_path / "inference" / "metrics" / "rollouts.json").read_text())
     assert min(episode["episode_return"] for episode in rollouts["episodes"]) > 1.5

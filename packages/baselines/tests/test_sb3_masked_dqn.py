@@ -136,17 +136,31 @@ def test_it_trains_and_infers_as_a_submission(example: Path, tmp_path: Path) -> 
         ("training_toy_macro.gin", ("--participant_args", "total_steps=120,learning_starts=40,evaluate_every=60")),
         (
             "inference_toy_macro.gin",
-            ("--gin_bindings", "Submission.num_inference_steps = 10",
-             "--gin_bindings", "Submission.num_inference_episodes = 2"),
+            (
+                "--gin_bindings",
+                "Submission.num_inference_steps = 10",
+                "--gin_bindings",
+                "Submission.num_inference_episodes = 2",
+            ),
         ),
-    ):  # fmt: skip
+    ):
         done = subprocess.run(
             [
-                sys.executable, "-c", "from a2perf.cli import launch_main; launch_main()",
-                "--submission", str(example), "--gin_config", config, "--root_dir", str(tmp_path), *arguments,
+                sys.executable,
+                "-c",
+                "from a2perf.cli import launch_main; launch_main()",
+                "--submission",
+                str(example),
+                "--gin_config",
+                config,
+                "--root_dir",
+                str(tmp_path),
+                *arguments,
             ],
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         assert done.returncode == 0, done.stderr
     rollouts = json.loads((tmp_path / "inference" / "metrics" / "rollouts.json").read_text())
     assert [episode["length"] for episode in rollouts["episodes"]] == [2, 2]

@@ -149,10 +149,16 @@ def test_a_killed_training_goes_on_as_if_nothing_had_been(
     environment = {**os.environ, "A2PERF_ARTIFACTS": str(killed)}
     settings = {**TINY["sb3_ppo"], "total_steps": "100000"}
     child = Child(
-        [sys.executable, "-c", KILLED, str(repository / "packages" / "baselines" / "examples" / "sb3_ppo"),
-         *(f"{name}={value}" for name, value in settings.items())],
-        env=environment, stdout=subprocess.DEVNULL,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-c",
+            KILLED,
+            str(repository / "packages" / "baselines" / "examples" / "sb3_ppo"),
+            *(f"{name}={value}" for name, value in settings.items()),
+        ],
+        env=environment,
+        stdout=subprocess.DEVNULL,
+    )
     until(lambda: list(killed.glob("resume/step_*")))
     child.send_signal(signal.SIGKILL)
     assert child.wait(300) == -signal.SIGKILL
@@ -195,18 +201,35 @@ def test_it_trains_and_infers_as_a_submission(repository: Path, tmp_path: Path) 
         ("training.gin", ("--participant-args", arguments)),
         (
             "synthetic_trot/inference.gin",
-            ("--gin-bindings", "Submission.num_inference_steps = 5",
-             "--gin-bindings", "Submission.num_inference_episodes = 1"),
+            (
+                "--gin-bindings",
+                "Submission.num_inference_steps = 5",
+                "--gin-bindings",
+                "Submission.num_inference_episodes = 1",
+            ),
         ),
-    ):  # fmt: skip
+    ):
         done = subprocess.run(
             [
-                sys.executable, "-c", "from a2perf.cli import launch_main; launch_main()",
-                "--submission", str(example), "--gin-config", config, "--domain", "quadruped_locomotion",
-                "--gin-bindings", f"create_domain.env_name = '{TROT}'", "--root-dir", str(tmp_path), *more,
+                sys.executable,
+                "-c",
+                "from a2perf.cli import launch_main; launch_main()",
+                "--submission",
+                str(example),
+                "--gin-config",
+                config,
+                "--domain",
+                "quadruped_locomotion",
+                "--gin-bindings",
+                f"create_domain.env_name = '{TROT}'",
+                "--root-dir",
+                str(tmp_path),
+                *more,
             ],
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         assert done.returncode == 0, done.stderr
     rollouts = json.loads((tmp_path / "inference" / "metrics" / "rollouts.json").read_text())
     assert len(rollouts["episodes"]) == 1

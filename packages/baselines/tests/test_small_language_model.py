@@ -63,8 +63,10 @@ def test_the_server_counts_bytes_streams_and_refuses_clearly() -> None:
             refused.append((caught.value.code, json.loads(caught.value.read())["error"]["code"]))
     text = whole["choices"][0]["message"]["content"]
     assert whole["usage"] == {
-        "prompt_tokens": 7, "completion_tokens": len(text), "total_tokens": 7 + len(text),
-    }  # fmt: skip
+        "prompt_tokens": 7,
+        "completion_tokens": len(text),
+        "total_tokens": 7 + len(text),
+    }
     events = [json.loads(line[6:]) for line in streamed.split("\n\n") if line.startswith("data: {")]
     said = "".join(event["choices"][0]["delta"].get("content", "") for event in events if event["choices"])
     assert said == text

@@ -70,9 +70,13 @@ def train(example: str, env_id: str, output: Path, *further: str) -> subprocess.
 def play(example: str, env_id: str, artifacts: Path) -> subprocess.CompletedProcess[str]:
     variables = {"ROOT_DIR": str(artifacts), "A2PERF_ENV_ID": env_id, "A2PERF_ENV_KWARGS": kwargs_of(env_id)}
     return subprocess.run(
-        [sys.executable, "-c", PLAY], cwd=EXAMPLES / example, capture_output=True, text=True, check=False,
+        [sys.executable, "-c", PLAY],
+        cwd=EXAMPLES / example,
+        capture_output=True,
+        text=True,
+        check=False,
         env={**os.environ, **variables},
-    )  # fmt: skip
+    )
 
 
 def curve(folder: Path) -> list[int]:

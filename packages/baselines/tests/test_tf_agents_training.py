@@ -19,16 +19,26 @@ TRAINERS = {
     "tf_agents_ppo": (TOY, {"total_steps": "80", "members": "2", "rows": "20", "epochs": "1", "evaluate_every": "40"}),
     "tf_agents_sac": (
         TROT,
-        {"total_steps": "24", "evaluate_every": "12", "learning_starts": "8", "members": "1", "rows": "4",
-         "mode": "train", "buffer_size": "40", "batch_size": "8"},
+        {
+            "total_steps": "24",
+            "evaluate_every": "12",
+            "learning_starts": "8",
+            "members": "1",
+            "rows": "4",
+            "mode": "train",
+            "buffer_size": "40",
+            "batch_size": "8",
+        },
     ),
     "tf_agents_ddqn": (
-        TOY, {"total_steps": "80", "learning_starts": "32", "evaluate_every": "40", "evaluation_episodes": "1"},
+        TOY,
+        {"total_steps": "80", "learning_starts": "32", "evaluate_every": "40", "evaluation_episodes": "1"},
     ),
     "tf_agents_bc": (
-        TOY, {"rounds": "2", "moves": "60", "replace_every": "20", "updates": "4", "batch_size": "4"},
+        TOY,
+        {"rounds": "2", "moves": "60", "replace_every": "20", "updates": "4", "batch_size": "4"},
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("example", TRAINERS)

@@ -151,11 +151,22 @@ def test_it_trains_as_a_submission(example: Path, tmp_path: Path) -> None:
     assert not problems(example)
     done = subprocess.run(
         [
-            sys.executable, "-c", "from a2perf.cli import launch_main; launch_main()", "--submission", str(example),
-            "--gin_config", "training_web_level_1.gin", "--root_dir", str(tmp_path), "--participant_args",
+            sys.executable,
+            "-c",
+            "from a2perf.cli import launch_main; launch_main()",
+            "--submission",
+            str(example),
+            "--gin_config",
+            "training_web_level_1.gin",
+            "--root_dir",
+            str(tmp_path),
+            "--participant_args",
             ",".join(f"{name}={value}" for name, value in {**SMALL, "total_steps": "2048"}.items()),
         ],
-        capture_output=True, text=True, check=False, env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "train" / "artifacts" / "policy.npz").is_file()

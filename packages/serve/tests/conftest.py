@@ -120,9 +120,12 @@ class RemoteEnvironment:
         seen = data["observation"]
         assert data["done"] == (seen["terminated"] or seen["truncated"])
         return (
-            from_plain(seen["observation"]), data["reward"], seen["terminated"], seen["truncated"],
+            from_plain(seen["observation"]),
+            data["reward"],
+            seen["terminated"],
+            seen["truncated"],
             from_plain(seen["info"]),
-        )  # fmt: skip
+        )
 
     def close(self) -> None:
         self._open.close()

@@ -245,9 +245,13 @@ def test_a_token_is_required_where_one_is_set(tmp_path: Any) -> None:
     variable = {"SERVER_TOKEN": token}
     with started("openenv", "--task", WEB, "--token-env", "SERVER_TOKEN", environment=variable) as server:
         for headers in (
-            {}, {"Authorization": "Bearer wrong"}, {"Authorization": f"Bearer {token}x"}, {"Authorization": token},
-            {"Authorization": "Basic !"}, {"Authorization": "Bearer " + "x" * 10_000},
-        ):  # fmt: skip
+            {},
+            {"Authorization": "Bearer wrong"},
+            {"Authorization": f"Bearer {token}x"},
+            {"Authorization": token},
+            {"Authorization": "Basic !"},
+            {"Authorization": "Bearer " + "x" * 10_000},
+        ):
             status, fields = server.request("GET", "/metadata", headers=headers)
             assert (status, fields["error"]["kind"]) == (401, "unauthorized"), headers
         assert server.request("GET", "/health") == (200, {"status": "healthy"})

@@ -65,6 +65,21 @@ def test_idle_and_old_sessions_expire() -> None:
         env.close()
 
 
+def test_sessions_that_were_never_used_lock_nobody_out() -> None:
+    async def reserve() -> tuple[bool, bool]:
+        sessions = Sessions(ServerSettings("openenv", served_tasks(tasks=[WEB]), max_sessions=2))
+        try:
+            playing, idle = sessions.reserve(), sessions.reserve()
+            await sessions.open(playing, None, {})
+            for _ in range(3):
+                last = sessions.reserve()
+            return sessions.is_open(playing) and sessions.is_open(last), sessions.is_open(idle)
+        finally:
+            await sessions.stop()
+
+    assert asyncio.run(reserve()) == (True, False)
+
+
 def test_no_session_is_opened_above_the_limit_of_memory() -> None:
     async def open_session() -> ServingError:
         sessions = Sessions(ServerSettings("openenv", served_tasks(tasks=[WEB]), max_memory_bytes=1))

@@ -107,10 +107,13 @@ def test_a_model_reads_texts_and_pictures_and_acts_with_texts(mcp_server: Server
 
 
 _INVALID = [
-    (b"{", {}, 400, -32700), (b"\xff", {}, 400, -32700), (b"[" * 30_000, {}, 400, -32700), (b"null", {}, 400, -32602),
+    (b"{", {}, 400, -32700),
+    (b"\xff", {}, 400, -32700),
+    (b"[" * 30_000, {}, 400, -32700),
+    (b"null", {}, 400, -32602),
     (b'{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}', {}, 400, -32600),
     (b'{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}', {"Mcp-Session-Id": "guess"}, 404, -32600),
-]  # fmt: skip
+]
 
 
 def test_hostile_requests_are_refused_and_harm_no_session(mcp_server: Server) -> None:

@@ -108,17 +108,33 @@ def test_spaces_and_their_actions_survive_the_way(space: spaces.Space[Any]) -> N
 @pytest.mark.parametrize(
     ("space", "action"),
     [
-        (_SPACES[0], 7), (_SPACES[0], 1), (_SPACES[0], True), (_SPACES[0], 3.0), (_SPACES[0], "3"), (_SPACES[0], None),
+        (_SPACES[0], 7),
+        (_SPACES[0], 1),
+        (_SPACES[0], True),
+        (_SPACES[0], 3.0),
+        (_SPACES[0], "3"),
+        (_SPACES[0], None),
         (_SPACES[0], {"dtype": "<f4", "shape": [], "data": "AABAQA=="}),
-        (_SPACES[1], [0.0]), (_SPACES[1], [[0.0, 0.0]]), (_SPACES[1], ["a", "b"]), (_SPACES[1], [0.0, [1.0]]),
-        (_SPACES[1], [0.0, 1e300]), (_SPACES[1], [0.0, None]), (_SPACES[1], [10**400, 0]), (_SPACES[1], "ab"),
+        (_SPACES[1], [0.0]),
+        (_SPACES[1], [[0.0, 0.0]]),
+        (_SPACES[1], ["a", "b"]),
+        (_SPACES[1], [0.0, [1.0]]),
+        (_SPACES[1], [0.0, 1e300]),
+        (_SPACES[1], [0.0, None]),
+        (_SPACES[1], [10**400, 0]),
+        (_SPACES[1], "ab"),
         (_SPACES[1], {"dtype": "<f4", "shape": [2], "data": "AADAfwAAAAA="}),
         (_SPACES[1], {"dtype": "<f4", "shape": [1 << 40], "data": "AAAAAA=="}),
-        (_SPACES[2], [3, 0]), (_SPACES[2], [0.5, 0]), (_SPACES[3], [0, 2, 0]),
-        (_SPACES[4], 3), (_SPACES[5], {"a": 0}), (_SPACES[5], [0, 1]), (_SPACES[5], {"a": 0, "b": [0]}),
+        (_SPACES[2], [3, 0]),
+        (_SPACES[2], [0.5, 0]),
+        (_SPACES[3], [0, 2, 0]),
+        (_SPACES[4], 3),
+        (_SPACES[5], {"a": 0}),
+        (_SPACES[5], [0, 1]),
+        (_SPACES[5], {"a": 0, "b": [0]}),
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_actions_that_do_not_fit_are_refused(space: spaces.Space[Any], action: Any) -> None:
     with pytest.raises(ServingError) as refused:
         checked_action(space, action)

@@ -136,9 +136,13 @@ def test_sb3_logs_and_keeps_the_best_model(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr("a2perf.api.evaluation.evaluate", evaluate)
     logged: list[tuple[int, float]] = []
     callback = EvaluateCallback(
-        "dog_pace", every_steps=64, root_dir=tmp_path / "runs", best_model_path=tmp_path / "best" / "model.zip",
-        background=background, logger=lambda values, step: logged.append((step, values["a2perf/return"])),
-    )  # fmt: skip
+        "dog_pace",
+        every_steps=64,
+        root_dir=tmp_path / "runs",
+        best_model_path=tmp_path / "best" / "model.zip",
+        background=background,
+        logger=lambda values, step: logged.append((step, values["a2perf/return"])),
+    )
     model = PPO("MlpPolicy", gymnasium.make("CartPole-v1"), n_steps=64, n_epochs=1)
     model.set_logger(configure(str(tmp_path / "log"), ["csv"]))
     model.learn(256, callback=callback)
@@ -168,9 +172,13 @@ def test_sb3_evaluates_a_normalized_model_in_the_participant_process(tmp_path: P
 
     env = VecNormalize(DummyVecEnv([lambda: a2perf.make("synthetic_trot")]))
     callback = EvaluateCallback(
-        "synthetic_trot", every_steps=64, episodes=1, root_dir=tmp_path, best_model_path=tmp_path / "best.zip",
+        "synthetic_trot",
+        every_steps=64,
+        episodes=1,
+        root_dir=tmp_path,
+        best_model_path=tmp_path / "best.zip",
         options=OPTIONS,
-    )  # fmt: skip
+    )
     PPO("MlpPolicy", env, n_steps=64, n_epochs=1).learn(64, callback=callback)
     (result,) = callback.results
     assert callback.failures == {}

@@ -96,9 +96,10 @@ def test_every_point_and_number_reads_back_equal_as_float32(tmp_path: Path) -> N
     runs = shipped()
     names = log_runs(runs, tmp_path)
     assert [name.partition("-")[0] for name in names] == [
-        "numpy_ars/synthetic_trot/train/seed_1", "numpy_ars/synthetic_trot/inference/seed_1",
-    ]  # fmt: skip
-    assert assert_equal(tmp_path, runs, names) > 2000
+        "numpy_ars/synthetic_trot_v1/train/seed_1",
+        "numpy_ars/synthetic_trot_v1/inference/seed_1",
+    ]
+    assert assert_equal(tmp_path, runs, names) > 500
 
 
 def test_strange_names_and_values_read_back_equal(tmp_path: Path) -> None:
@@ -169,7 +170,7 @@ def test_an_interrupted_export_is_completed(tmp_path: Path) -> None:
     (left / "events.out.tfevents.1.1.a2perf").write_bytes(b"half")
     assert log_runs(shipped()[:1], tmp_path / "logs") == [name]
     assert not left.exists()
-    assert assert_equal(tmp_path / "logs", shipped()[:1], [name]) > 1000
+    assert assert_equal(tmp_path / "logs", shipped()[:1], [name]) > 300
 
 
 def test_a_run_without_scores_is_exported(tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ def assert_equal(folder: Path, runs: Sequence[Run], run_ids: Sequence[str]) -> i
 @installed
 def test_every_point_and_number_reads_back_bit_for_bit(tmp_path: Path) -> None:
     runs = shipped()
-    assert assert_equal(tmp_path, runs, log_runs(runs, folder=tmp_path)) > 2000
+    assert assert_equal(tmp_path, runs, log_runs(runs, folder=tmp_path)) > 500
 
 
 @installed
@@ -104,7 +104,7 @@ def test_configuration_tags_and_group_are_those_of_the_run_and_nothing_of_the_ho
     assert log.config["a2perf"]["provenance"] == described.provenance()
     assert log.config["a2perf"]["content_sha256"] == described.content
     assert (log.project, log.name, log.exit_code, log.host) == ("agents", described.name, 0, "")
-    assert log.tags == ["quadruped_locomotion", "synthetic_trot", "numpy_ars", "train"]
+    assert log.tags == ["quadruped_locomotion", "synthetic_trot_v1", "numpy_ars", "train"]
     content = offline_file(tmp_path, run_id).read_bytes()
     assert described.group.encode() in content
     host = socket.gethostname().encode()

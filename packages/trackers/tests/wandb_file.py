@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from a2perf.runs.foreign.importers import Column, history_series
+from a2perf.runs.events.wandb_files import Column, history_series
 
 _CHUNK = struct.Struct("<IHB")
 _HEADER_BYTES, _BLOCK_BYTES = 7, 32 << 10

@@ -3,45 +3,100 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import json
 import math
 import os
+import re
+import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+import types
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from unittest import mock
 
 import numpy as np
+from gymnasium import spaces
 
-from a2perf.domains.any_environment import check_api
-from a2perf.errors import ConfigError
+from a2perf.domains.any_environment import api_remark
 from a2perf_audit import policies
-from a2perf_audit.bench import COULD_NOT_RUN, FAILS, HOLDS, NOT_APPLICABLE, Bench, Finding
+from a2perf_audit.bench import COULD_NOT_RUN, FAILS, HOLDS, NOT_APPLICABLE, NOT_FINISHED, Bench, Finding
 from a2perf_audit.episodes import ExpertError, Played, first_difference, legal, play, value_hash
 
 SHARE = 0.5
 """Part of the way from random actions to the expert that a policy which should not win may go."""
+_OWN_VARIABLES = (
+    "PATH",
+    "PYTHON",
+    "LD_",
+    "HOME",
+    "TMP",
+    "TEMP",
+    "XDG_",
+    "A2PERF_",
+    "MUJOCO_",
+    "DISPLAY",
+    "CUDA_",
+    "JAX_",
+    "OMP_",
+    "OPENBLAS_",
+    "MKL_",
+)
+"""Beginnings of variables with the places of programs and files, or the device that draws."""
 RESOLUTION = 2.0
 """Least gap between random actions and the expert, in interval widths of 100 episodes."""
 _CLOCKS = ("time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "process_time")
 _SEEDS = (3, 4, 5)
+_PERIODS = 40
+_DRAWN = 20
+_LONGEST = 10_000
+"""Steps of the one episode that is played to its end, however long it is."""
+_LIMIT = re.compile(r"_?(max|limit|horizon|episode).*|.*(limit|horizon)")
 
 Check = Callable[[Bench], Finding]
 CHECKS: list[Check] = []
 
 
+class _OutOfTime(BaseException):
+    """Ends a check; not an Exception, which would count as one of the environment."""
+
+
+@contextlib.contextmanager
+def _time_limit(seconds: float | None) -> Iterator[None]:
+    if seconds is None:
+        yield
+        return
+
+    def end(number: int, frame: object) -> None:
+        raise _OutOfTime
+
+    previous = signal.signal(signal.SIGALRM, end)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
+
+
 def _check(question: str) -> Callable[[Callable[[Bench], tuple[str, str, int | None]]], Check]:
     def register(function: Callable[[Bench], tuple[str, str, int | None]]) -> Check:
         def run(bench: Bench) -> Finding:
+            started = time.perf_counter()
+            limit_s = bench.subject.time_limit_s
             try:
-                return Finding(function.__name__, question, *function(bench))
+                with _time_limit(limit_s):
+                    found = function(bench)
             except ExpertError:
                 raise
+            except _OutOfTime:
+                found = NOT_FINISHED, f"it took longer than {limit_s:g} s", None
             except (Exception, SystemExit) as error:  # of the environment under audit
-                return Finding(function.__name__, question, COULD_NOT_RUN, f"it raised {type(error).__name__}: {error}")
+                found = COULD_NOT_RUN, f"it raised {type(error).__name__}: {error}", None
+            return Finding(function.__name__, question, *found, seconds=round(time.perf_counter() - started, 2))
 
         run.__name__ = function.__name__
         CHECKS.append(run)
@@ -65,17 +120,18 @@ def _none(reason: str) -> tuple[str, str, int | None]:
 @_check("Does it follow the rules of Gymnasium's API?")
 def api(bench: Bench) -> tuple[str, str, int | None]:
     """Gymnasium's own checker."""
-    try:
-        check_api(bench.env.spec.id, bench.env.spec.kwargs)
-    except ConfigError as error:
-        return _fails(error.message)
-    return _holds("Gymnasium's checker accepts it")
+    with contextlib.closing(bench.subject.make()) as env:
+        remark = api_remark(env)
+    return _fails(remark) if remark else _holds("Gymnasium's checker accepts it")
 
 
 @_check("Does it accept every action of its space that its mask allows, without an exception?")
 def actions_accepted(bench: Bench) -> tuple[str, str, int | None]:
     """Random and constant actions."""
-    for played in [*bench.random, *(_constant(bench, action) for action in policies.constants(bench.env.action_space))]:
+    space = bench.env.action_space
+    if isinstance(space, spaces.Box) and not space.is_bounded():
+        return _fails("its actions have no bounds: policies that choose larger numbers cannot be compared")
+    for played in [*bench.random, *(_constant(bench, action) for action in policies.constants(space))]:
         if played.problem:
             return _fails(played.problem, played.seed)
     return _holds(f"{bench.subject.episodes} random episodes and every constant action")
@@ -83,22 +139,38 @@ def actions_accepted(bench: Bench) -> tuple[str, str, int | None]:
 
 @_check("Does the same seed give the same episode, bit for bit?")
 def same_seed(bench: Bench) -> tuple[str, str, int | None]:
-    """Two episodes in one environment, and one in a new environment."""
+    """Two episodes in one environment, one in a new environment, and one that is drawn."""
     for seed in _SEEDS:
         once, again = (_random(bench, bench.env, seed) for _ in range(2))
         if text := first_difference(once, again):
             return _fails(f"two episodes with the same seed and actions: {text}", seed)
         if text := first_difference(once, _random(bench, bench.subject.make(), seed, close=True)):
             return _fails(f"the episode in a new environment: {text}", seed)
-    return _holds(f"{len(_SEEDS)} seeds, each three times")
+    if "rgb_array" not in (bench.env.metadata.get("render_modes") or ()):
+        return _holds(f"{len(_SEEDS)} seeds, each three times")
+    if bench.subject.drawn_fails:
+        return _holds(f"{len(_SEEDS)} seeds, each three times; it cannot be drawn here: {bench.subject.drawn_fails}")
+    env = bench.subject.make(render_mode="rgb_array")
+    actions = once.actions[:_DRAWN]
+    try:
+        drawn = play(env, actions, seed, bench.cap, between=env.render)
+    finally:
+        env.close()
+    if text := first_difference(play(bench.env, actions, seed, bench.cap), drawn):
+        return _fails(f"while pictures of it are drawn, {text}", seed)
+    return _holds(f"{len(_SEEDS)} seeds, each three times, and once while pictures are drawn")
 
 
 @_check("Do different seeds give different episodes?")
 def seeds_differ(bench: Bench) -> tuple[str, str, int | None]:
-    """The same actions with different seeds."""
+    """The same actions with different seeds, and seeds at equal distances."""
     if bench.is_deterministic:
         return _none("every seed gives the same episode: scores have no spread, and more episodes say nothing")
-    return _holds("the same actions give another episode with another seed")
+    found = [play(bench.env, bench.random[0].actions[:50], seed, 50).steps for seed in range(_PERIODS)]
+    for period in range(1, _PERIODS // 2):
+        if all(found[seed] == found[seed + period] for seed in range(_PERIODS - period)):
+            return _fails(f"seeds {period} apart give the same episode: there are only {period}")
+    return _holds(f"the same actions give another episode with another seed; {_PERIODS} seeds do not repeat regularly")
 
 
 @_check("Is an episode independent of the episodes before it?")
@@ -135,7 +207,7 @@ def instances_independent(bench: Bench) -> tuple[str, str, int | None]:
                 seen[0] = other.reset()[0]
 
         actions = alone.actions
-        if text := first_difference(alone, play(bench.env, actions, seed, bench.subject.cap, between=disturb)):
+        if text := first_difference(alone, play(bench.env, actions, seed, bench.cap, between=disturb)):
             return _fails(f"while another environment steps, {text}", seed)
     except Exception as error:
         return _fails(f"a second environment raises {type(error).__name__}: {error}", seed)
@@ -146,18 +218,16 @@ def instances_independent(bench: Bench) -> tuple[str, str, int | None]:
 
 @_check("Is an episode independent of the clock?")
 def clock(bench: Bench) -> tuple[str, str, int | None]:
-    """Clocks of the module ``time`` a day later, and a pause of over a second in the middle."""
+    """Clocks of the modules ``time`` and ``datetime`` a day later, and a pause of over a second in the middle."""
     seed = _SEEDS[0]
     normal = _random(bench, bench.env, seed)
     for seconds in (3_607, 86_461):
         with _clocks_later(seconds):
-            later = play(bench.env, normal.actions, seed, bench.subject.cap)
+            later = play(bench.env, normal.actions, seed, bench.cap)
         if text := first_difference(normal, later):
             return _fails(f"with clocks {seconds} s later {text}", seed)
     pauses = [1.1]
-    slow = play(
-        bench.env, normal.actions, seed, bench.subject.cap, between=lambda: time.sleep(pauses.pop() if pauses else 0)
-    )
+    slow = play(bench.env, normal.actions, seed, bench.cap, between=lambda: time.sleep(pauses.pop() if pauses else 0))
     if text := first_difference(normal, slow):
         return _fails(f"with a pause of 1.1 s before the first step {text}", seed)
     return _holds("later clocks and a pause change nothing")
@@ -165,31 +235,39 @@ def clock(bench: Bench) -> tuple[str, str, int | None]:
 
 @_check("Is an episode independent of the process, its hash seed, folder and number of threads?")
 def process(bench: Bench) -> tuple[str, str, int | None]:
-    """Two new processes: one thread and hash seed 0 in one folder, four threads and hash seed 1 in another one."""
+    """Two new processes with other threads, hash seeds and folders, the second one also with another host name, locale,
+    time zone and user, and with other values of the variables that the environment reads.
+    """
     seed = _SEEDS[0]
-    here = _random(bench, bench.env, seed)
-    for threads, hashes in (("1", "0"), ("4", "1")):
+    here, asked = _with_variables_noted(bench, seed)
+    other = {"LC_ALL": "C", "TZ": "Asia/Kathmandu", "USER": "somebody", "LOGNAME": "somebody", "A2PERF_AUDIT_HOST": "x"}
+    other |= {name: "7" for name in asked if not name.startswith(_OWN_VARIABLES)}
+    for threads, hashes, variables in (("1", "0", {}), ("4", "1", other)):
         with tempfile.TemporaryDirectory() as folder:
-            there = _in_process(bench, here, threads, hashes, folder)
+            there = _in_process(bench, here, threads, hashes, folder, variables)
         if isinstance(there, str):
             return _none(there)
         if there != here.steps:
             step = next((i for i, (a, b) in enumerate(zip(there, here.steps, strict=False)) if a != b), 0)
+            named = f", {', '.join(variables)} changed" if variables else ""
             return _fails(
-                f"in another process with {threads} threads and hash seed {hashes} it differs in step {step}", seed
+                f"in another process with {threads} threads and hash seed {hashes}{named} it differs in step {step}",
+                seed,
             )
-    return _holds("two processes with 1 and 4 threads, other hash seeds and folders give the same episode")
+    return _holds(
+        "two processes with 1 and 4 threads, other hash seeds, folders, host and locale give the same episode"
+    )
 
 
 @_check("Does a reset after truncation start a clean episode?")
 def clean_reset(bench: Bench) -> tuple[str, str, int | None]:
     """An episode, a reset without an end, and the same seed again."""
-    seed = _SEEDS[1]
-    fresh = _random(bench, bench.subject.make(), seed, close=True)
     last = max(bench.random, key=lambda one: len(one.rewards))
-    play(bench.env, last.actions, last.seed, bench.subject.cap)
-    if text := first_difference(fresh, _random(bench, bench.env, seed)):
-        return _fails(f"after the longest episode {text}", seed)
+    for seed in _SEEDS:
+        fresh = _random(bench, bench.subject.make(), seed, close=True)
+        play(bench.env, last.actions, last.seed, bench.cap)
+        if text := first_difference(fresh, _random(bench, bench.env, seed)):
+            return _fails(f"after the longest episode {text}", seed)
     return _holds("an episode after the longest one equals that of a new environment")
 
 
@@ -197,8 +275,14 @@ def clean_reset(bench: Bench) -> tuple[str, str, int | None]:
 def episodes_end(bench: Bench) -> tuple[str, str, int | None]:
     """Random and constant policies within the registered limit."""
     limit = getattr(bench.env.spec, "max_episode_steps", None)
-    if limit is None or limit > bench.subject.cap:
-        return _none(f"no limit of at most {bench.subject.cap} steps is registered")
+    lengths = {len(played.rewards) for played in bench.random if not played.truncated and played.ended}
+    own = vars(bench.env.unwrapped).items()
+    if len(lengths) == 1 and min(lengths) > 1 and all(played.ended and not played.truncated for played in bench.random):
+        for name, value in own:
+            if type(value) is int and value in lengths and _LIMIT.fullmatch(name):
+                return _fails(f"every episode terminates after {value} steps, which is its {name}: that is truncation")
+    if limit is None or limit > bench.cap:
+        return _none(f"no limit of at most {bench.cap} steps is registered")
     for played in [*bench.random, *(_constant(bench, action) for action in policies.constants(bench.env.action_space))]:
         if not played.ended and not played.problem:
             return _fails(f"an episode has more than {len(played.rewards)} steps; registered are {limit}", played.seed)
@@ -222,7 +306,7 @@ def observations_kept(bench: Bench) -> tuple[str, str, int | None]:
     seed = _SEEDS[0]
     observation, _ = bench.env.reset(seed=seed)
     bench.env.action_space.seed(seed)
-    for step in range(min(20, bench.subject.cap)):
+    for step in range(min(20, bench.cap)):
         before = value_hash(observation)
         kept, action = observation, legal(bench.env.action_space.sample(), observation, bench.env.action_space)
         given = value_hash(action)
@@ -243,6 +327,9 @@ def rewards(bench: Bench) -> tuple[str, str, int | None]:
     constant = [_constant(bench, action) for action in policies.constants(bench.env.action_space)]
     policy = bench.expert_policy
     expert = [] if policy is None else bench.episodes(lambda seed: policy)
+    longest = max(bench.random, key=lambda one: len(one.rewards))
+    if not longest.ended and not longest.problem:
+        constant.append(play(bench.env, policies.random_policy(bench.env)(7), 7, _LONGEST))
     for played in [*bench.random, *constant, *expert]:
         for step, reward in enumerate(played.rewards, 1):
             if not math.isfinite(reward) or not low <= reward <= high:
@@ -255,9 +342,9 @@ def rewards(bench: Bench) -> tuple[str, str, int | None]:
 def actions_matter(bench: Bench) -> tuple[str, str, int | None]:
     """The same seed with different actions."""
     seed = _SEEDS[0]
-    first = play(bench.env, policies.random_policy(bench.env)(1), seed, bench.subject.cap)
+    first = play(bench.env, policies.random_policy(bench.env)(1), seed, bench.cap)
     for other in range(2, 8):
-        second = play(bench.env, policies.random_policy(bench.env)(other), seed, bench.subject.cap)
+        second = play(bench.env, policies.random_policy(bench.env)(other), seed, bench.cap)
         if second.steps != first.steps or second.rewards != first.rewards:
             return _holds("other actions give another episode")
     return _fails("seven different lists of actions give the same episode", seed)
@@ -266,6 +353,8 @@ def actions_matter(bench: Bench) -> tuple[str, str, int | None]:
 @_check("Do policies lose that should not win?")
 def trivial_policies_lose(bench: Bench) -> tuple[str, str, int | None]:
     """Null, constants, loops, repetition, and numbers of the observation as the action."""
+    if name := bench.answer_in_info:
+        return _fails(f"info[{name!r}] is the action of the expert in every step")
     best = bench.trivial[0]
     succeeds = next((mean for mean in bench.trivial if mean.successes is not None and mean.successes > SHARE), None)
     if succeeds is not None:
@@ -317,10 +406,10 @@ def observation_needed(bench: Bench) -> tuple[str, str, int | None]:
 
 @_check("Is the expert's behaviour the best that the reward knows?")
 def no_degenerate_optimum(bench: Bench) -> tuple[str, str, int | None]:
-    """A search by the reward alone, and loops, against the expert."""
+    """A search by the reward alone, loops, and the expert that stops before its end, against the expert."""
     if bench.expert is None:
         return _none("no expert is given")
-    found = [mean for mean in (bench.learned, bench.timed, *bench.trivial) if mean is not None]
+    found = [mean for mean in (bench.learned, bench.timed, *bench.stalling, *bench.trivial) if mean is not None]
     best = max(found, key=lambda mean: mean.value - mean.half)
     margin = bench.expert.half + 0.05 * abs(bench.expert.value - bench.floor.value)
     if best.value - best.half > bench.expert.value + margin:
@@ -357,20 +446,44 @@ def resolution(bench: Bench) -> tuple[str, str, int | None]:
 
 
 def _constant(bench: Bench, action: Any) -> Played:
-    return play(bench.env, lambda o, t: action, 7, bench.subject.cap)
+    return play(bench.env, lambda o, t: action, 7, bench.cap)
 
 
 def _random(bench: Bench, env: Any, seed: int, *, close: bool = False) -> Played:
     try:
-        return play(env, policies.random_policy(env)(seed), seed, bench.subject.cap)
+        return play(env, policies.random_policy(env)(seed), seed, bench.cap)
     finally:
         if close:
             env.close()
 
 
 def _clocks_later(seconds: float) -> Any:
-    """Returns a context in which the clocks of the module ``time`` are later."""
+    """Returns a context in which the clocks of the modules ``time`` and ``datetime`` are later."""
     stack = contextlib.ExitStack()
+    shift_by = datetime.timedelta(seconds=seconds)
+
+    class LaterDatetime(datetime.datetime):
+        @classmethod
+        def now(cls, tz: Any = None) -> Any:
+            return real_now(tz) + shift_by
+
+        @classmethod
+        def utcnow(cls) -> Any:
+            return real_now(datetime.UTC).replace(tzinfo=None) + shift_by
+
+        today = now
+
+    class LaterDate(datetime.date):
+        @classmethod
+        def today(cls) -> Any:
+            return (real_now() + shift_by).date()
+
+    real_now = datetime.datetime.now
+    replaced = {id(datetime.datetime): LaterDatetime, id(datetime.date): LaterDate}
+    for module in list(sys.modules.values()):  # also where a module has imported a class by its name
+        for name, value in list(vars(module).items()) if isinstance(module, types.ModuleType) else ():
+            if id(value) in replaced:
+                stack.enter_context(mock.patch.object(module, name, replaced[id(value)]))
     for name in _CLOCKS:
         real = getattr(time, name)
         shift = int(seconds * 1e9) if name.endswith("_ns") else seconds
@@ -378,7 +491,24 @@ def _clocks_later(seconds: float) -> Any:
     return stack
 
 
-def _in_process(bench: Bench, here: Played, threads: str, hashes: str, folder: str) -> list[str] | str:
+def _with_variables_noted(bench: Bench, seed: int) -> tuple[Played, list[str]]:
+    """Plays an episode in a new environment; returns also the variables of the process that it asked for."""
+    asked: dict[str, None] = {}
+    real = os._Environ.__getitem__
+
+    def noted(self: Any, name: Any) -> Any:
+        asked[str(name)] = None
+        return real(self, name)
+
+    env = bench.subject.make()
+    with mock.patch.object(os._Environ, "__getitem__", noted):
+        played = _random(bench, env, seed, close=True)
+    return played, [*asked]
+
+
+def _in_process(
+    bench: Bench, here: Played, threads: str, hashes: str, folder: str, other: Mapping[str, str]
+) -> list[str] | str:
     """Returns the hashes of the same episode in a new process, or why its actions cannot be sent there.
 
     Raises:
@@ -392,13 +522,24 @@ def _in_process(bench: Bench, here: Played, threads: str, hashes: str, folder: s
         return "its actions are not arrays"
     request = json.dumps({"name": bench.subject.name, "kwargs": dict(bench.subject.kwargs), "seed": here.seed})
     variables = {
-        **os.environ, "PYTHONHASHSEED": hashes, "OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads,
-        "MKL_NUM_THREADS": threads, "HOME": folder,
-    }  # fmt: skip
+        **os.environ,
+        "PYTHONHASHSEED": hashes,
+        "OMP_NUM_THREADS": threads,
+        "OPENBLAS_NUM_THREADS": threads,
+        "MKL_NUM_THREADS": threads,
+        "HOME": folder,
+        **other,
+    }
     done = subprocess.run(
-        [sys.executable, "-m", "a2perf_audit.replay", request], input=actions, env=variables, cwd=folder,
-        capture_output=True, text=True, timeout=600, check=False,
-    )  # fmt: skip
+        [sys.executable, "-m", "a2perf_audit.replay", request],
+        input=actions,
+        env=variables,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
     if done.returncode != 0:
         raise ChildProcessError(f"it cannot be made in another process: {done.stderr.strip().splitlines()[-1:]}")
     steps: list[str] = json.loads(done.stdout.strip().splitlines()[-1])

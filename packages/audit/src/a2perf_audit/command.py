@@ -34,12 +34,21 @@ if TYPE_CHECKING:  # the help lists this command: importing it must not import G
 @click.option(
     "--search-steps", type=click.IntRange(100), default=30_000, show_default=True, help="Steps of each search."
 )
+@click.option("--time-limit", type=click.FloatRange(0.1), metavar="SECONDS", help="Longest time of one check.")
 @click.option("--output", metavar="DIR", help="Folder for index.html, audit.json and a badge per environment.")
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 def audit(
-    targets: tuple[str, ...], env_kwargs: str, expert: str | None, reward_range: tuple[float, float] | None,
-    maximum: float | None, episodes: int, search_steps: int, output: str | None, as_json: bool,
-) -> int:  # fmt: skip
+    targets: tuple[str, ...],
+    env_kwargs: str,
+    expert: str | None,
+    reward_range: tuple[float, float] | None,
+    maximum: float | None,
+    episodes: int,
+    search_steps: int,
+    time_limit: float | None,
+    output: str | None,
+    as_json: bool,
+) -> int:
     """Attack environments and their scores with policies that should not win.
 
     \b
@@ -48,7 +57,7 @@ def audit(
       a2perf audit dog_pace my_envs:Lander-v0
 
     It plays the environment in this process, and an expert's code too. Exit status: 0 every check holds or does not
-    apply, 1 a check fails, 2 usage or an expert that raises an exception, 3 a check could not run.
+    apply, 1 a check fails, 2 usage or an expert that raises an exception, 3 a check could not run or did not finish.
     """  # noqa: D301
     from a2perf_audit.auditing import audit as audited
     from a2perf_audit.bench import Subject
@@ -58,14 +67,27 @@ def audit(
     audits: list[Audit] = []
     for name, of_task in (task for target in targets for task in _tasks_of(target)):
         subject = Subject(
-            name=name, kwargs={**of_task, **kwargs}, reward_range=reward_range, maximum=maximum, episodes=episodes,
+            name=name,
+            kwargs={**of_task, **kwargs},
+            reward_range=reward_range,
+            maximum=maximum,
+            episodes=episodes,
             search_steps=search_steps,
-        )  # fmt: skip
+            time_limit_s=time_limit,
+            expert_name=expert or "",
+        )
         if expert is not None:
             subject = dataclasses.replace(subject, expert=_expert(expert, subject))
-        audits.append(audited(subject, functools.partial(click.echo, err=True)))
+
+        def write(grown: Audit) -> None:
+            if output is not None:
+                _write(Path(output).expanduser(), [*audits, grown])
+
+        done = audited(subject, functools.partial(click.echo, err=True), grown=write)
+        write(done)
+        audits.append(done)
     if output is not None:
-        _write(Path(output).expanduser(), audits)
+        click.echo(f"audit: {Path(output).expanduser() / 'index.html'}", err=True)
     found = [one.as_json() for one in audits]
     click.echo(json.dumps(found, indent=2) if as_json else "\n\n".join(map(text, audits)))
     if any(one.failed for one in audits):
@@ -130,4 +152,3 @@ def _write(folder: Path, audits: list[Audit]) -> None:
     (folder / "audit.json").write_text(json.dumps([one.as_json() for one in audits], indent=2))
     for one in audits:
         (folder / f"{one.subject.replace('/', '_').replace(':', '_')}.svg").write_text(badge(one))
-    click.echo(f"audit: {folder / 'index.html'}", err=True)

@@ -30,6 +30,7 @@ class Played:
         seed: of its reset.
         steps: one hash per step of observation, reward and end; the first is that of the reset.
         ended: whether it terminated or was truncated before the cap.
+        truncated: whether it was truncated.
         success: what its last ``info`` says in ``is_success`` or ``success``, if it does.
         problem: an exception of the environment, or "".
     """
@@ -40,6 +41,7 @@ class Played:
     actions: list[Any] = field(default_factory=list)
     observations: list[Any] = field(default_factory=list)
     ended: bool = False
+    truncated: bool = False
     success: bool | None = None
     problem: str = ""
 
@@ -50,9 +52,14 @@ class Played:
 
 
 def play(
-    env: Any, policy: Policy | Sequence[Any], seed: int, cap: int, *,
-    keep: bool = False, between: Callable[[], None] | None = None,
-) -> Played:  # fmt: skip
+    env: Any,
+    policy: Policy | Sequence[Any],
+    seed: int,
+    cap: int,
+    *,
+    keep: bool = False,
+    between: Callable[[], None] | None = None,
+) -> Played:
     """Plays an episode.
 
     Args:
@@ -80,7 +87,7 @@ def play(
             played.rewards.append(float(reward))
             played.steps.append(value_hash((observation, float(reward), bool(terminated), bool(truncated))))
             if terminated or truncated:
-                played.ended = True
+                played.ended, played.truncated = True, bool(truncated)
                 break
         if keep:
             played.observations.append(copy.deepcopy(observation))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from html import escape
 
 from a2perf_audit.auditing import Audit
-from a2perf_audit.bench import FAILS, HOLDS
+from a2perf_audit.bench import COULD_NOT_RUN, FAILS, HOLDS, NOT_APPLICABLE, NOT_FINISHED
 
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #1a1a1a; }
@@ -50,24 +52,30 @@ def badge(audit: Audit) -> str:
 
 
 def _summary(audit: Audit) -> str:
-    counted = [finding.verdict for finding in audit.findings]
-    not_run = f", {len(audit.not_run)} could not run" if audit.not_run else ""
-    return f"{counted.count(HOLDS)} hold, {counted.count(FAILS)} fail{not_run}"
+    counted = Counter(finding.verdict for finding in audit.findings)
+    text = f"{counted[HOLDS]} hold, {counted[FAILS]} fail"
+    for verdict in (COULD_NOT_RUN, NOT_FINISHED):
+        text += f", {counted[verdict]} {verdict}" if counted[verdict] else ""
+    without = "" if audit.identity.get("expert") else " without an expert"
+    return text + (f", {counted[NOT_APPLICABLE]} {NOT_APPLICABLE}{without}" if counted[NOT_APPLICABLE] else "")
 
 
 def _section(audit: Audit) -> str:
     rows = "\n".join(
         f"<tr><td>{escape(one.question)}</td><td class={one.verdict.split()[0]}>{one.verdict}</td>"
-        f"<td>{escape(one.evidence)}{'' if one.seed is None else f' (seed {one.seed})'}</td></tr>"
+        f"<td>{escape(one.evidence)}{'' if one.seed is None else f' (seed {one.seed})'}</td>"
+        f'<td class="number">{one.seconds:.1f} s</td></tr>'
         for one in audit.findings
     )
     returns = "\n".join(
         f'<tr><td>{escape(name)}</td><td class="number">{mean:.4g}</td><td class="number">± {half:.2g}</td></tr>'
         for name, mean, half in audit.returns
     )
+    identity = escape(json.dumps(audit.identity))
     return (
         f"<h2>{escape(audit.subject)}</h2>\n<p>{_summary(audit)}. Repeat it: <code>{escape(audit.command)}</code></p>\n"
-        f"<table><tr><th>Check</th><th>Verdict</th><th>Evidence</th></tr>\n{rows}</table>\n"
+        f"<p>Of: <code>{identity}</code></p>\n"
+        f"<table><tr><th>Check</th><th>Verdict</th><th>Evidence</th><th>Time</th></tr>\n{rows}</table>\n"
         "<h3>Mean returns</h3>\n<table><tr><th>Policy</th><th>Return</th><th>95 % interval</th></tr>\n"
         f"{returns}</table>"
     )

@@ -155,7 +155,7 @@ def _loop(*actions: Any) -> Callable[[int], Policy]:
 
 def _repeated(space: spaces.Space[Any]) -> Callable[[int], Policy]:
     def made(seed: int) -> Policy:
-        space.seed(seed)
+        space.seed(ACTION_SEED + seed)  # with the seed of the episode it would repeat the draws of the environment
         first = space.sample()
         return lambda o, t: first
 

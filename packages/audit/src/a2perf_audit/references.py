@@ -37,9 +37,16 @@ MOST_STORED = 8
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Default: ENV-references.json.")
 @run_options("sandbox", "allow_weaker")
 def references(
-    environment: str, expert: str, env_kwargs: str, seeds: str, episodes: int, root_dir: str | None,
-    key: Path | None, output: Path | None, **options: Any,
-) -> None:  # fmt: skip
+    environment: str,
+    expert: str,
+    env_kwargs: str,
+    seeds: str,
+    episodes: int,
+    root_dir: str | None,
+    key: Path | None,
+    output: Path | None,
+    **options: Any,
+) -> None:
     """Measure the scores that normalise returns of an environment: 0 is the best trivial policy, 1 the expert.
 
     \b
@@ -53,7 +60,7 @@ def references(
     import msgspec
 
     from a2perf.metrics import protocol
-    from a2perf.runs.packed.signing import read_private_key, signed
+    from a2perf.runs.signing import read_private_key, signed
     from a2perf.storage import json_text, write_atomic
 
     place = output or Path(f"{environment.replace('/', '-').replace(':', '-')}-references.json")
@@ -63,14 +70,24 @@ def references(
     words = ["a2perf", "references", environment, "--expert", expert, "--seeds", seeds, "--episodes", str(episodes)]
     words += ["--env-kwargs", env_kwargs] if env_kwargs != "{}" else []
     task = measured(
-        environment, Path(expert), arguments(env_kwargs), _numbers(seeds), episodes, command=shlex.join(words),
-        root_dir=root_dir, **options,
-    )  # fmt: skip
+        environment,
+        Path(expert),
+        arguments(env_kwargs),
+        _numbers(seeds),
+        episodes,
+        command=shlex.join(words),
+        root_dir=root_dir,
+        **options,
+    )
     found = protocol.Protocol(
-        schema=1, name=place.stem, summary=f"References of {environment}; no training run and no track.", tracks={},
+        schema=1,
+        name=place.stem,
+        summary=f"References of {environment}; no training run and no track.",
+        tracks={},
         quick=protocol.Quick(seeds=1, episodes=1, timed_calls=1, warmup_calls=0, train_time_limit_s=0.0),
-        tasks={task.name: task}, generalization={},
-    )  # fmt: skip
+        tasks={task.name: task},
+        generalization={},
+    )
     if private is not None:
         covered = protocol.signed_bytes(json_text(msgspec.to_builtins(found)).encode())
         found = msgspec.structs.replace(found, signature=signed(private, covered))
@@ -82,9 +99,16 @@ def references(
 
 
 def measured(
-    environment: str, expert: Path, kwargs: dict[str, Any], seeds: Sequence[int], episodes: int, *, command: str,
-    root_dir: str | None = None, **options: Any,
-) -> ProtocolTask:  # fmt: skip
+    environment: str,
+    expert: Path,
+    kwargs: dict[str, Any],
+    seeds: Sequence[int],
+    episodes: int,
+    *,
+    command: str,
+    root_dir: str | None = None,
+    **options: Any,
+) -> ProtocolTask:
     """Measures random actions, the best trivial policy and an expert on equally many episodes.
 
     Args:
@@ -97,7 +121,8 @@ def measured(
         UserError: the expert is not better than the best trivial policy, or something cannot run.
     """
     import a2perf
-    from a2perf.domains.any_environment import LONGEST_EPISODE, participant_id
+    from a2perf.constants import LONGEST_EPISODE
+    from a2perf.domains.any_environment import qualified_id
     from a2perf.metrics.protocol import Budget, Evaluation, ProtocolTask, Trivial
     from a2perf_audit.bench import Bench, Subject
     from a2perf_audit.policies import random_policy, trivial
@@ -125,22 +150,29 @@ def measured(
             hint="give a submission that solves the environment",
         )
     return ProtocolTask(
-        name=manifest.task, domain=manifest.domain, env_id=participant_id(str(manifest.env_id)), env_kwargs=kwargs,
-        train_kwargs={}, fingerprint=manifest.env_identity, core=True, training_seeds=list(seeds),
+        name=manifest.task,
+        domain=manifest.domain,
+        env_id=qualified_id(str(manifest.env_id)),
+        env_kwargs=kwargs,
+        train_kwargs={},
+        fingerprint=manifest.env_identity,
+        core=True,
+        training_seeds=list(seeds),
         budget=Budget(steps=0, energy_kwh=0.0, reason="no training"),
         evaluation=Evaluation(episodes=episodes, seeds="", seeds_sha256="", warmup_calls=0, timed_calls=0),
-        thresholds=[0.5, 0.9], references={"random": random, "floor": floor, "expert": reference},
+        thresholds=[0.5, 0.9],
+        references={"random": random, "floor": floor, "expert": reference},
         trivial={
             mean.name: Trivial(mean.value, mean.value - mean.half, mean.value + mean.half, bench.subject.episodes)
             for mean in known[:MOST_STORED]
         },
-    )  # fmt: skip
+    )
 
 
 def _returns(bench: Bench, made: Any, count: int) -> list[float]:
     from a2perf_audit.episodes import play
 
-    played = [play(bench.env, made(seed), seed, bench.subject.cap) for seed in range(FIRST_SEED, FIRST_SEED + count)]
+    played = [play(bench.env, made(seed), seed, bench.cap) for seed in range(FIRST_SEED, FIRST_SEED + count)]
     if problem := next((one.problem for one in played if one.problem), ""):
         raise UserError(f"the environment fails with a trivial policy: {problem}", hint="correct the environment")
     return [one.total for one in played]
@@ -155,9 +187,16 @@ def _reference(returns: Sequence[float], policy: str, command: str, seeds: Seque
     values = np.asarray(returns, np.float64)
     low, high = mean_interval(values)
     return Reference(
-        mean=float(values.mean()), low=low, high=high, spread=float(values.std(ddof=1)), n=values.size, of="episodes",
-        policy=policy, command=command, seeds=list(seeds),
-    )  # fmt: skip
+        mean=float(values.mean()),
+        low=low,
+        high=high,
+        spread=float(values.std(ddof=1)),
+        n=values.size,
+        of="episodes",
+        policy=policy,
+        command=command,
+        seeds=list(seeds),
+    )
 
 
 def _numbers(given: str) -> list[int]:

@@ -30,7 +30,7 @@ from torch.nn import functional
 from a2perf.domains.web_navigation.sites.designs import shipped_designs
 from a2perf.domains.web_navigation.sites.generator import training_designs
 
-sys.path.insert(1, str(Path(__file__).resolve().parents[4] / "examples" / "text_solver"))
+sys.path.insert(1, str(Path(__file__).resolve().parents[3] / "agents" / "examples" / "text_solver"))
 import reading
 
 Example = tuple[list[int], int, str]

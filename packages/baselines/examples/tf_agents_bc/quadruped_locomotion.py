@@ -206,9 +206,9 @@ def _environments(run: learning.TrainingRun, settings: Settings) -> Callable[[],
 
 
 def _demonstrations(dataset: str, learner: Learner, run: learning.TrainingRun) -> Seen:
-    from a2perf.datasets import open_dataset
+    import a2perf
 
-    data = open_dataset(dataset)
+    data = a2perf.open_dataset(dataset)
     env = run.make_env()
     data.require_fit(env)
     env.close()

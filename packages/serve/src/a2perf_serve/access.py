@@ -57,9 +57,10 @@ class AccessCheck:
                 raise ServingError("forbidden", f"the host {host[:60]!r} is not this server", "connect to 127.0.0.1")
         elif path not in _OPEN_PATHS and not hmac.compare_digest(self._digest, _digest(_token_of(headers))):
             raise ServingError(
-                "unauthorized", "the token is missing or wrong",
+                "unauthorized",
+                "the token is missing or wrong",
                 "send the header Authorization: Bearer TOKEN, or connect to http://token:TOKEN@HOST:PORT",
-            )  # fmt: skip
+            )
 
 
 def _digest(token: str) -> bytes:

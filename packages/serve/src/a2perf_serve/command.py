@@ -29,9 +29,10 @@ from a2perf.submission.options import normalised
 @click.option("--max-sessions", type=click.IntRange(1), default=256, show_default=True, help="Open sessions.")
 @click.option("--max-connections", type=click.IntRange(1), default=1024, show_default=True, help="Open connections.")
 @click.option(
-    "--max-memory-bytes", type=click.IntRange(1),
+    "--max-memory-bytes",
+    type=click.IntRange(1),
     help="Of all processes, above which no session is opened. Default: half of the machine's memory.",
-)  # fmt: skip
+)
 @click.option(
     "--max-message-bytes", type=click.IntRange(1024), default=1 << 20, show_default=True, help="Of a request."
 )
@@ -41,19 +42,36 @@ from a2perf.submission.options import normalised
 )
 @click.option("--step-seconds", type=click.FloatRange(1), default=120, show_default=True, help="Time of one operation.")
 @click.option(
-    "--request-seconds", type=click.FloatRange(0.1), default=20, show_default=True,
+    "--request-seconds",
+    type=click.FloatRange(0.1),
+    default=20,
+    show_default=True,
     help="Time for the head, and then the body, of a request, and until a client takes a part of an answer.",
-)  # fmt: skip
+)
 @click.option(
-    "--ping-seconds", type=click.FloatRange(0.1), default=20, show_default=True,
+    "--ping-seconds",
+    type=click.FloatRange(0.1),
+    default=20,
+    show_default=True,
     help="Time between pings of a WebSocket, and for their answers.",
-)  # fmt: skip
+)
 @click.option("--workers", type=click.IntRange(1), help="Processes per domain. Default: the number of processors.")
 def serve(
-    protocol: str, domains: tuple[str, ...], tasks: tuple[str, ...], env_ids: tuple[str, ...], env_kwargs: str,
-    host: str, port: int, stdio: bool, token_file: Path | None, token_env: str | None, client_kwargs: str,
-    client_options: str, workers: int | None, **limits: Any,
-) -> int:  # fmt: skip
+    protocol: str,
+    domains: tuple[str, ...],
+    tasks: tuple[str, ...],
+    env_ids: tuple[str, ...],
+    env_kwargs: str,
+    host: str,
+    port: int,
+    stdio: bool,
+    token_file: Path | None,
+    token_env: str | None,
+    client_kwargs: str,
+    client_options: str,
+    workers: int | None,
+    **limits: Any,
+) -> int:
     """Serve environments to clients in other processes.
 
     \b
@@ -67,10 +85,16 @@ def serve(
     from a2perf_serve.settings import ServerSettings, read_token, served_tasks
 
     settings = ServerSettings(
-        protocol, served_tasks(domains, tasks, env_ids, _json_object(env_kwargs)), host, port,
-        token=read_token(token_file, token_env), client_kwargs=_names(client_kwargs),
-        client_options=_names(client_options), workers=workers or len(os.sched_getaffinity(0)), **limits,
-    )  # fmt: skip
+        protocol,
+        served_tasks(domains, tasks, env_ids, _json_object(env_kwargs)),
+        host,
+        port,
+        token=read_token(token_file, token_env),
+        client_kwargs=_names(client_kwargs),
+        client_options=_names(client_options),
+        workers=workers or len(os.sched_getaffinity(0)),
+        **limits,
+    )
     if stdio:
         if protocol != "mcp":
             raise ConfigError(

@@ -171,11 +171,15 @@ def _task_rows(sessions: Sessions) -> list[dict[str, Any]]:
     """Returns one row per served task: name, title, summary, domain, environment and arguments."""
     return [
         {
-            "task": task.name, "title": task.title, "summary": task.summary, "domain": task.domain,
-            "environment": task.env_id, "kwargs": plain(dict(task.kwargs)),
+            "task": task.name,
+            "title": task.title,
+            "summary": task.summary,
+            "domain": task.domain,
+            "environment": task.env_id,
+            "kwargs": plain(dict(task.kwargs)),
         }
         for task in sessions.settings.tasks
-    ]  # fmt: skip
+    ]
 
 
 def _parts(fields: dict[str, Any]) -> list[ContentBlock]:

@@ -81,11 +81,19 @@ class Sessions:
     def reserve(self, connection: object | None = None) -> Session:
         """Returns a new session without an environment.
 
+        Among as many as allowed, it takes the place of the one that has waited longest for its first environment and
+        belongs to no connection.
+
         Raises:
-            ServingError: there are as many as allowed (``too_many_sessions``), or the server stops.
+            ServingError: there are as many as allowed, each with an environment (``too_many_sessions``), or the server
+                stops.
         """
         if self.is_closing:
             raise ServingError("shutting_down", "the server stops", "connect again later")
+        if len(self._sessions) >= self.settings.max_sessions:
+            unused = (one for one in self._sessions.values() if not (one.task or one.busy or one.connection))
+            if (waiting := next(unused, None)) is not None:
+                self.close(waiting, "session_expired", "a newer session took its place before its first reset")
         if len(self._sessions) >= self.settings.max_sessions:
             raise ServingError(
                 "too_many_sessions", f"{len(self._sessions)} sessions are open, as many as allowed", "try again later"
@@ -208,9 +216,10 @@ class Sessions:
         async with worker.opening:
             if (memory := await self._resident_bytes()) > self.settings.memory_limit:
                 raise ServingError(
-                    "too_many_sessions", f"the environments use {memory / 1e9:.1f} GB of memory, as much as allowed",
+                    "too_many_sessions",
+                    f"the environments use {memory / 1e9:.1f} GB of memory, as much as allowed",
                     "try again later",
-                )  # fmt: skip
+                )
             await worker.call("open", session.number, task.env_id, {**task.kwargs, **kwargs})
         session.task = task
         if session.id not in self._sessions:  # closed while its environment was made

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import psutil
 
-from a2perf.domains import registry
+from a2perf.domains import any_environment, registry
 from a2perf.errors import ConfigError, did_you_mean
 from a2perf_serve.errors import ServingError
 
@@ -168,7 +168,7 @@ def served_tasks(
         title = task.title or task.name
         found[task.name] = ServedTask(task.name, domain.name, task.env_id, {**task.kwargs, **more}, title, task.summary)
     for env_id in env_ids:
-        domain, environment = registry.find_environment(env_id)
+        domain, environment = registry.find_environment(any_environment.register(env_id))
         title = environment.title or env_id
         found[env_id] = ServedTask(env_id, domain.name, env_id, more, title, environment.summary)
     return tuple(found.values())

@@ -103,9 +103,12 @@ class EnvironmentHost:
         hosted.last = last
         observation, info, reward, terminated, truncated = last
         return [
-            encode(plain(observation)), encode(plain(info)), encode(plain(reward)),
-            terminated, truncated,
-        ]  # fmt: skip
+            encode(plain(observation)),
+            encode(plain(info)),
+            encode(plain(reward)),
+            terminated,
+            truncated,
+        ]
 
 
 _OPERATIONS: Final = ("open", "describe", "reset", "step", "observe", "close")

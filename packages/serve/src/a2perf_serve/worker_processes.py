@@ -58,9 +58,12 @@ class WorkerProcess(asyncio.Protocol):
             command = [sys.executable, "-m", "a2perf_serve.worker", str(theirs.fileno())]
             try:
                 self._process = subprocess.Popen(
-                    command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                    command,
+                    pass_fds=[theirs.fileno()],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
                     env=environment,
-                )  # fmt: skip
+                )
             except BaseException:
                 ours.close()
                 raise

@@ -23,9 +23,17 @@ TRACE = "trace"
 
 _UNITS = {"_w": "W", "_bytes": "bytes", "_percent": "%", "_seconds": "s"}
 _SAMPLED = (
-    "cpu_power_w", "gpu_power_w", "ram_power_w", "cpu_percent", "cpu_seconds", "rss_bytes", "pss_bytes",
-    "gpu_memory_bytes", "gpu_utilization_percent", "processes",
-)  # fmt: skip
+    "cpu_power_w",
+    "gpu_power_w",
+    "ram_power_w",
+    "cpu_percent",
+    "cpu_seconds",
+    "rss_bytes",
+    "pss_bytes",
+    "gpu_memory_bytes",
+    "gpu_utilization_percent",
+    "processes",
+)
 
 
 @dataclass(frozen=True)

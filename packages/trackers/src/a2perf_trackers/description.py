@@ -217,7 +217,7 @@ def _name(measure: Measure, *, several_modes: bool) -> str:
 
 
 def _params(run: Run, profile: Profile) -> dict[str, Scalar]:
-    identity = run.identity
+    identity, manifest = run.identity, run.manifest
     found: dict[str, Any] = {
         "algorithm": identity.algorithm,
         "domain": identity.domain,
@@ -226,10 +226,9 @@ def _params(run: Run, profile: Profile) -> dict[str, Scalar]:
         "seed": identity.seed,
         **({} if run.manifest is None else _arguments(run.manifest)),
         "profile": profile,
-        "submission_sha256": identity.version,
+        "submission_sha256": identity.version if manifest is None else manifest.submission.sha256,
         "env_fingerprint": identity.fingerprint,
     }
-    manifest = run.manifest
     if manifest is not None:
         found |= {
             "env_id": manifest.env_id,

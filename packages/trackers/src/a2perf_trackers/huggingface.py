@@ -20,9 +20,14 @@ if TYPE_CHECKING:
 
 
 def model_card(
-    runs: RunSource, *, algorithm: str | None = None, profile: Profile = "corrected",
-    license: str | None = None, library_name: str = "a2perf", tags: Sequence[str] = (),
-) -> ModelCard:  # fmt: skip
+    runs: RunSource,
+    *,
+    algorithm: str | None = None,
+    profile: Profile = "corrected",
+    license: str | None = None,
+    library_name: str = "a2perf",
+    tags: Sequence[str] = (),
+) -> ModelCard:
     """Returns a model card with the results of one submission.
 
     The metadata holds ``model-index`` (one entry per task, mode and metric, with unit, interval and provenance in the
@@ -48,7 +53,7 @@ def model_card(
         >>> from a2perf_trackers.huggingface import model_card
         >>> card = model_card("results/recorded/learning/numpy_ars.zip")
         >>> [(r.dataset_type, r.metric_type) for r in card.data.eval_results][0]
-        ('QuadrupedLocomotion-SyntheticTrot-v0', 'normalised_score')
+        ('QuadrupedLocomotion-SyntheticTrot-v1', 'normalised_score')
     """
     library = imported("huggingface_hub", "huggingface_hub", "cards for the Hugging Face hub need", "huggingface")
     results = model_results(runs, algorithm=algorithm, profile=profile)

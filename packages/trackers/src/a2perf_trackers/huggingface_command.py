@@ -27,9 +27,13 @@ if TYPE_CHECKING:
 @click.option("--force", is_flag=True, help="Replace an existing file.")
 @PROFILE_OPTION
 def huggingface(
-    runs: tuple[Path, ...], algorithm: str | None,
-    license: str | None, output: Path | None, force: bool, profile: Profile,
-) -> int:  # fmt: skip
+    runs: tuple[Path, ...],
+    algorithm: str | None,
+    license: str | None,
+    output: Path | None,
+    force: bool,
+    profile: Profile,
+) -> int:
     """Write a model card for the Hugging Face hub.
 
     \b

@@ -31,7 +31,7 @@ def model_card_text(results: ModelResults) -> str:
     """
     labels = labels_of(results.settings)
     tables = [
-        score_table(setting, f"results-{place}", results.profile, labels, headlines=True)
+        score_table(setting, f"results-{place}", results.profile, labels, short=True)
         for place, setting in enumerate(results.settings)
     ]
     anchors = {run.key: "results" for run in results.runs}
@@ -97,8 +97,11 @@ def _command(group: SeedGroup, task: str) -> str:
     words += ["--task", task] if task else ["--domain", manifest.domain]
     words += ["--seeds", *seeds] if len(seeds) > 1 else ["--seed", *seeds]
     # the description replaces values of arguments with names of secrets
-    given = {name.removeprefix("arg."): value for name, value in describe(run, trace=False).params.items()
-             if name.startswith("arg.")}  # fmt: skip
+    given = {
+        name.removeprefix("arg."): value
+        for name, value in describe(run, trace=False).params.items()
+        if name.startswith("arg.")
+    }
     if given:
         words += ["--participant-args", ",".join(f"{name}={value}" for name, value in given.items())]
     return _wrapped(words)

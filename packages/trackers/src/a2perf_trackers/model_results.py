@@ -13,11 +13,10 @@ from a2perf._version import PROJECT_URL
 from a2perf.errors import UserError, command_line, did_you_mean
 from a2perf.metrics import registry
 from a2perf.metrics.scores import SeedGroup
-from a2perf.metrics.values import MetricValue, Profile, profile_named
+from a2perf.metrics.values import NORMALISED, MetricValue, Profile, profile_named
 from a2perf.plain_text import plain_text
 from a2perf.report.names import metric_title, submission_title
 from a2perf.report.references import scored_task
-from a2perf.report.score_tables import HEADLINES, NORMALISED
 from a2perf.report.task_results import TaskResults, results_by_task
 from a2perf.runs.run import Run
 from a2perf.runs.tracking_record import recorded
@@ -47,8 +46,9 @@ class ModelResults:
 
     @property
     def version(self) -> str:
-        """Hash of the submission's files; empty if it was not recorded."""
-        return next((run.identity.version for run in self.runs if run.identity.version), "")
+        """Hash of the submission's files, of each of several trained policies; empty if it was not recorded."""
+        recorded = {run.manifest.submission.sha256 for run in self.runs if run.manifest is not None}
+        return ", ".join(sorted(recorded))
 
 
 def model_results(given: RunSource, *, algorithm: str | None, profile: Profile) -> ModelResults:
@@ -85,9 +85,10 @@ def model_results(given: RunSource, *, algorithm: str | None, profile: Profile) 
 def eval_results(results: ModelResults) -> list[dict[str, Any]]:
     """Returns one entry per task, mode and metric with a value, for the metrics of the short table of a report."""
     found = []
+    leading = {name for name, metric in registry.all_metrics().items() if metric.leads()}
     for setting in results.settings:
         for group in sorted(setting.groups, key=lambda group: _MODES.index(group.mode)):
-            named = {name: value for name, value in group.scores.items() if name in HEADLINES}
+            named = {name: value for name, value in group.scores.items() if name in leading}
             entries = [_metric(value, results.profile) for value in named.values() if value.value is not None]
             if group.mode == "inference":
                 entries = [*_normalised(setting, group, results.profile), *entries]
@@ -98,7 +99,7 @@ def eval_results(results: ModelResults) -> list[dict[str, Any]]:
                 found += [
                     where | _metric(value, results.profile)
                     for name, value in values.items()
-                    if value.value is not None and name in HEADLINES
+                    if value.value is not None and name in leading
                 ]
     return found
 

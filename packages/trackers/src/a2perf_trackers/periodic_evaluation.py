@@ -168,9 +168,16 @@ class PeriodicEvaluation:
         result, failure = None, ""
         try:
             result = evaluate(
-                policy, self.task, episodes=self._episodes, seed=self._seed, name=self.folder(step).name,
-                root_dir=self.folder(step), progress=False, force=True, **cast("Any", self._options),
-            )  # fmt: skip
+                policy,
+                self.task,
+                episodes=self._episodes,
+                seed=self._seed,
+                name=self.folder(step).name,
+                root_dir=self.folder(step),
+                progress=False,
+                force=True,
+                **cast("Any", self._options),
+            )
         except RunFailed as error:  # a failed evaluation must not end a training run of days
             failure = str(error)
         return EvaluatedPolicy(step, result, failure, time.perf_counter() - began)

@@ -76,9 +76,13 @@ class EvaluateCallback(BaseCallback):  # type: ignore[misc]  # Stable-Baselines3
     ) -> None:
         super().__init__(verbose)
         self._settings: dict[str, Any] = {
-            "every": every_steps, "episodes": episodes, "seed": seed, "root_dir": root_dir, "background": background,
+            "every": every_steps,
+            "episodes": episodes,
+            "seed": seed,
+            "root_dir": root_dir,
+            "background": background,
             "options": options,
-        }  # fmt: skip
+        }
         self._name = name
         self._evaluation = PeriodicEvaluation(task, name=name or "model", **self._settings)
         self._best_path = None if best_model_path is None else Path(best_model_path)

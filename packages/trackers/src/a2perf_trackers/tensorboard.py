@@ -51,7 +51,7 @@ def log_runs(
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     exported = tensorboard.log_runs("results/recorded/learning/minimal.zip", folder)
         >>> exported[0].run_id.partition("-")[0]
-        'minimal/synthetic_trot/inference/seed_1'
+        'minimal/synthetic_trot_v1/inference/seed_1'
     """
     hparams = imported("a2perf_trackers.hparams", "tensorboard", "the export to TensorBoard needs", "tensorboard")
     found = runs_of(runs)

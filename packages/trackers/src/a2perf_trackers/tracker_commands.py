@@ -29,9 +29,10 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="Print the exported
 @click.command(context_settings=normalised())
 @_RUNS
 @click.option(
-    "--tracking-uri", metavar="URI",
+    "--tracking-uri",
+    metavar="URI",
     help="Server, database or folder. Default: MLFLOW_TRACKING_URI, otherwise MLflow's own default.",
-)  # fmt: skip
+)
 @click.option(
     "--experiment", metavar="NAME", default="a2perf", show_default=True, help="Experiment; created if missing."
 )
@@ -40,7 +41,7 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="Print the exported
 @_JSON
 def mlflow(
     runs: tuple[Path, ...], tracking_uri: str | None, experiment: str, trace: bool, profile: Profile, as_json: bool
-) -> int:  # fmt: skip
+) -> int:
     """Log recorded runs to MLflow.
 
     RUN_OR_FOLDER is the same as for `a2perf score`. Each run becomes an MLflow run with parameters, metrics over steps
@@ -58,20 +59,31 @@ def mlflow(
 @click.option("--project", metavar="NAME", default="a2perf", show_default=True, help="Project of the runs.")
 @click.option("--entity", metavar="NAME", help="Account or team. Default: that of the login.")
 @click.option(
-    "-o", "--output", "folder", type=click.Path(path_type=Path), metavar="DIR",
+    "-o",
+    "--output",
+    "folder",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
     help="Folder of the files. Default: WANDB_DIR, otherwise the working directory.",
-)  # fmt: skip
+)
 @click.option(
-    "--mode", type=click.Choice(("offline", "online")),
+    "--mode",
+    type=click.Choice(("offline", "online")),
     help="Write files for `wandb sync`, or upload. Default: WANDB_MODE, otherwise offline.",
-)  # fmt: skip
+)
 @_TRACE
 @PROFILE_OPTION
 @_JSON
 def wandb(
-    runs: tuple[Path, ...], project: str, entity: str | None, folder: Path | None,
-    mode: Literal["offline", "online"] | None, trace: bool, profile: Profile, as_json: bool,
-) -> int:  # fmt: skip
+    runs: tuple[Path, ...],
+    project: str,
+    entity: str | None,
+    folder: Path | None,
+    mode: Literal["offline", "online"] | None,
+    trace: bool,
+    profile: Profile,
+    as_json: bool,
+) -> int:
     """Log recorded runs to Weights & Biases, offline by default.
 
     RUN_OR_FOLDER is the same as for `a2perf score`. Each run becomes a W&B run with configuration, history, summary and
@@ -79,9 +91,7 @@ def wandb(
     """
     from a2perf_trackers.wandb import log_runs
 
-    exported = log_runs(
-        runs, project=project, entity=entity, folder=folder, mode=mode, trace=trace, profile=profile
-    )  # fmt: skip
+    exported = log_runs(runs, project=project, entity=entity, folder=folder, mode=mode, trace=trace, profile=profile)
     is_offline = "://" not in exported[0].place
     upload = f"Upload: wandb sync {Path(exported[0].place).parent}/offline-run-*"
     _print("Weights & Biases", exported, as_json, upload if is_offline else f"Project: {project}")
@@ -91,9 +101,14 @@ def wandb(
 @click.command(context_settings=normalised())
 @_RUNS
 @click.option(
-    "-o", "--output", "folder", required=True, type=click.Path(path_type=Path), metavar="DIR",
+    "-o",
+    "--output",
+    "folder",
+    required=True,
+    type=click.Path(path_type=Path),
+    metavar="DIR",
     help="Log folder of TensorBoard; each run becomes a folder below it.",
-)  # fmt: skip
+)
 @_TRACE
 @PROFILE_OPTION
 @_JSON

@@ -125,9 +125,15 @@ def _started(wandb: Any, top: Path, mode: str, **settings: Any) -> Any:
 
 
 def _log(
-    wandb: Any, description: RunDescription, run_id: str, *,
-    project: str | None, entity: str | None, top: Path, mode: Mode,
-) -> str:  # fmt: skip
+    wandb: Any,
+    description: RunDescription,
+    run_id: str,
+    *,
+    project: str | None,
+    entity: str | None,
+    top: Path,
+    mode: Mode,
+) -> str:
     """Writes a run and returns its address, for an offline run its folder."""
     identity = description.run.identity
     tags = [identity.domain, identity.task, identity.algorithm, identity.mode]

@@ -121,12 +121,17 @@ class ResidualControl:
         imu, commands, angles = (seen[block].reshape(STACKED_STEPS, -1) for block in (IMU, LAST_ACTION, MOTOR_ANGLES))
         targets = seen[TARGETS].reshape(TARGET_COUNT, -1)
         parts = [
-            imu[0], imu[0] - imu[1], imu[1] - imu[2],
-            angles[0], angles[0] - angles[1], angles[1] - angles[2],
-            commands[0] - angles[0], commands[0] - commands[1],
+            imu[0],
+            imu[0] - imu[1],
+            imu[1] - imu[2],
+            angles[0],
+            angles[0] - angles[1],
+            angles[1] - angles[2],
+            commands[0] - angles[0],
+            commands[0] - commands[1],
             _motor_angles(targets[:, _ROOT:]) - angles[0],
             targets[:, :_ROOT],
-        ]  # fmt: skip
+        ]
         return np.concatenate([part.ravel() for part in parts]).astype(np.float32)
 
 
