@@ -57,10 +57,16 @@ REFERENCE = {
 }
 MEMORY_TARGET_MIB = {"Ariane": 90 * 1e6 / 2**20, "flat, 90,000 nets": 1e9 / 2**20}
 FORCES = {
-    "use_current_loc": False, "move_stdcells": True, "move_macros": False, "log_scale_conns": False,
-    "use_sizes": False, "io_factor": 1.0, "num_steps": [100] * 3, "attract_factor": [100.0, 1e-3, 1e-5],
+    "use_current_loc": False,
+    "move_stdcells": True,
+    "move_macros": False,
+    "log_scale_conns": False,
+    "use_sizes": False,
+    "io_factor": 1.0,
+    "num_steps": [100] * 3,
+    "attract_factor": [100.0, 1e-3, 1e-5],
     "repel_factor": [0.0, 1e6, 1e7],
-}  # fmt: skip
+}
 FLAT = {"num_macros": 130, "seed": 5, "flat": True, "num_nets": 90_000, "num_clusters": 90_000}
 
 

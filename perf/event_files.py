@@ -23,9 +23,9 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from a2perf.runs.bundles.files import FolderFiles
-from a2perf.runs.bundles.log_files import LogKind, reader_of
+from a2perf.runs.bundles.files import BundleFiles
 from a2perf.runs.events.event_checksums import crc32c
+from a2perf.runs.events.log_files import LogKind, reader_of
 from a2perf.runs.events.series_cache import SeriesCache
 from tests.event_logs import read_event_file
 
@@ -84,12 +84,11 @@ def compare(files: list[Path], cache_folder: Path) -> dict[str, float]:
     def cached() -> None:
         cache = SeriesCache(cache_folder)
         for path in files:
-            folder = FolderFiles(path.parent)
+            folder = BundleFiles(path.parent)
             status = folder.status(path.name)
             assert status is not None
-            content = cache.read(folder, status, reader_of(folder, path.name, LogKind.EVENTS)).content()
-            assert content is not None
-            assert len(content.columns) == len(TAGS)
+            log = cache.read(folder, status, reader_of(folder, path.name, LogKind.EVENTS))
+            assert len([log.read(name) for name in log.names]) == len(TAGS)
 
     return {
         "EventAccumulator": best(accumulator, 1),

@@ -210,10 +210,14 @@ def schedule(folder: Path, runs: int, workers: int, losses_per_hour: float) -> d
 
 def schedules(folder: Path, quick: bool) -> list[dict[str, float]]:
     """Returns the table of schedules."""
-    sizes = [(100, 16), (1000, 16)] if quick else [
-        *((runs, 16) for runs in (100, 300, 1000, 3000)),
-        *((1000, workers) for workers in (1, 4, 64, 256, 1000)),
-    ]  # fmt: skip
+    sizes = (
+        [(100, 16), (1000, 16)]
+        if quick
+        else [
+            *((runs, 16) for runs in (100, 300, 1000, 3000)),
+            *((1000, workers) for workers in (1, 4, 64, 256, 1000)),
+        ]
+    )
     found = [schedule(folder, runs, workers, 0.0) | {"losses_per_worker_hour": 0.0} for runs, workers in sizes]
     for loss in (LOSSES_PER_WORKER_HOUR, 10 * LOSSES_PER_WORKER_HOUR):
         found.append(schedule(folder, 1000, 16, loss) | {"losses_per_worker_hour": loss})

@@ -58,11 +58,17 @@ def main() -> None:
         (entry / "training.gin").write_text(TRAIN_GIN)
         numbers["run with an empty train(), all trackers on (s, target 1.5)"] = median_s(
             [
-                str(scripts / "a2perf-launch"), "--submission", str(entry), "--gin_config", "training.gin",
-                "--root_dir", str(Path(folder) / "run"), "--force",
+                str(scripts / "a2perf-launch"),
+                "--submission",
+                str(entry),
+                "--gin_config",
+                "training.gin",
+                "--root_dir",
+                str(Path(folder) / "run"),
+                "--force",
             ],
             options.repeats,
-        )  # fmt: skip
+        )
     if options.json:
         print(json.dumps(numbers, indent=2))
         return

@@ -46,12 +46,26 @@ def run_command(submission: Path, root: Path) -> None:
     bindings = (*SETTINGS, "Submission.num_inference_episodes = 5")
     subprocess.run(
         [
-            str(Path(sys.executable).parent / "a2perf"), "run", "--submission", str(submission),
-            "--gin-config", "inference.gin", "--task", TASK, "--seed", "0", "--root-dir", str(root),
-            "--sandbox", "process", *(word for binding in bindings for word in ("--gin-bindings", binding)),
+            str(Path(sys.executable).parent / "a2perf"),
+            "run",
+            "--submission",
+            str(submission),
+            "--gin-config",
+            "inference.gin",
+            "--task",
+            TASK,
+            "--seed",
+            "0",
+            "--root-dir",
+            str(root),
+            "--sandbox",
+            "process",
+            *(word for binding in bindings for word in ("--gin-bindings", binding)),
         ],
-        check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+        check=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
 
 
 def first(observation: Any) -> int:

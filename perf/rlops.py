@@ -39,9 +39,15 @@ def make(store: Path, runs: int, points: int) -> None:
         tag = ("old", "new")[index % 2]
         env, seed = f"Env{index // 2 % ENVIRONMENTS}-v0", index // 2 // ENVIRONMENTS
         made_runs.write_run(
-            store, f"ppo/{env}/{tag}/seed_{seed}", experiment="ppo", env_id=env, seed=seed, tags=[tag], version=tag,
+            store,
+            f"ppo/{env}/{tag}/seed_{seed}",
+            experiment="ppo",
+            env_id=env,
+            seed=seed,
+            tags=[tag],
+            version=tag,
             curves=contents[(index // 2) % CURVES],
-        )  # fmt: skip
+        )
 
 
 def measure(work: Path, runs: int, points: int) -> dict[str, dict[str, float]]:
@@ -49,8 +55,21 @@ def measure(work: Path, runs: int, points: int) -> dict[str, dict[str, float]]:
     store = work / f"store{runs}"
     make(store, runs, points)
     compiled = work / "compiled"
-    command = [sys.executable, "-m", "a2perf", "rlops", "--exp-name", "ppo", "--tags", "new", "old",
-               "--store", str(store), "--output-filename", str(work / "compare")]  # fmt: skip
+    command = [
+        sys.executable,
+        "-m",
+        "a2perf",
+        "rlops",
+        "--exp-name",
+        "ppo",
+        "--tags",
+        "new",
+        "old",
+        "--store",
+        str(store),
+        "--output-filename",
+        str(work / "compare"),
+    ]
     light = [*command, "--no-figures", "--no-report"]
     small = work / "small"
     make(small, 20, 10)

@@ -36,9 +36,10 @@ import sys
 from pathlib import Path
 from a2perf.rlops.filters import RunQuery
 from a2perf.rlops.store import Store
+from a2perf.runs.stores.store import read_curves
 if __name__ == "__main__":
     store = Store(Path(sys.argv[1]))
-    curves = store.curves(store.select(RunQuery(tags=("v1.0.0",))), "charts/episodic_return")
+    curves = read_curves(store.select(RunQuery(tags=("v1.0.0",))), "charts/episodic_return")
     assert len(curves) == int(sys.argv[2]), len(curves)
     assert all(len(curve.values) == int(sys.argv[3]) for curve in curves.values())
 """
@@ -114,8 +115,10 @@ def main() -> None:
     for runs, rows in results.items():
         for label, row in rows.items():
             ratio = row["processor_s"] / rows["reading every file"]["processor_s"]
-            print(f"{runs:>6}  {label:20}{row['wall_s']:9.2f}{row['processor_s']:9.2f}"
-                  f"{1e3 * row['wall_s'] / int(runs):9.2f}{row['peak_mib']:10.0f}{ratio:11.1f}")  # fmt: skip
+            print(
+                f"{runs:>6}  {label:20}{row['wall_s']:9.2f}{row['processor_s']:9.2f}"
+                f"{1e3 * row['wall_s'] / int(runs):9.2f}{row['peak_mib']:10.0f}{ratio:11.1f}"
+            )
 
 
 if __name__ == "__main__":

@@ -111,11 +111,22 @@ def first_step_s(entry: Path, folder: Path, level: str) -> float:
     began = time.time()
     subprocess.run(
         [
-            sys.executable, "-c", "from a2perf.cli import launch_main; launch_main()", "--submission", str(entry),
-            "--gin-config", "inference.gin", "--root-dir", str(folder / "run"), "--sandbox", level, "--force",
+            sys.executable,
+            "-c",
+            "from a2perf.cli import launch_main; launch_main()",
+            "--submission",
+            str(entry),
+            "--gin-config",
+            "inference.gin",
+            "--root-dir",
+            str(folder / "run"),
+            "--sandbox",
+            level,
+            "--force",
         ],
-        check=True, capture_output=True,
-    )  # fmt: skip
+        check=True,
+        capture_output=True,
+    )
     return float((folder / "run" / "inference" / "artifacts" / "first").read_text()) - began
 
 
@@ -128,8 +139,12 @@ def measure(rounds: int, count: int) -> dict[str, dict[str, float]]:
         entry = folder / "entry"
         entry.mkdir()
         for file, text in {
-            "inference.py": INFERENCE, "train.py": "", "__init__.py": "", "requirements.txt": "", "inference.gin": GIN,
-        }.items():  # fmt: skip
+            "inference.py": INFERENCE,
+            "train.py": "",
+            "__init__.py": "",
+            "requirements.txt": "",
+            "inference.gin": GIN,
+        }.items():
             (entry / file).write_text(text)
         for turn in range(rounds + 1):
             for level in levels:
@@ -169,9 +184,19 @@ def main() -> None:
         print()
         return
     columns = (
-        "ready_ms", "fastest_ready_ms", "start_over_none_ms", "cpu_ms", "cpu_over_none_ms", "first_action_ms",
-        "end_ms", "round_trip_us", "round_trip_ratio", "quiet_round_trip_us", "quiet_ratio", "command_to_first_step_s",
-    )  # fmt: skip
+        "ready_ms",
+        "fastest_ready_ms",
+        "start_over_none_ms",
+        "cpu_ms",
+        "cpu_over_none_ms",
+        "first_action_ms",
+        "end_ms",
+        "round_trip_us",
+        "round_trip_ratio",
+        "quiet_round_trip_us",
+        "quiet_ratio",
+        "command_to_first_step_s",
+    )
     print(f"{'':26}" + "".join(f"{level:>14}" for level in results))
     for name in columns:
         print(f"{name:26}" + "".join(f"{row[name]:14.2f}" for row in results.values()))

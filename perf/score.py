@@ -25,7 +25,7 @@ from typing import Any
 REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY))
 
-from a2perf.runs.packed.pack import pack  # noqa: E402
+from a2perf.runs.pack import pack  # noqa: E402
 from a2perf.storage import write_record  # noqa: E402 -- the repository is put on the path first
 from tests.metrics import made_bundles  # noqa: E402
 
@@ -101,8 +101,10 @@ def main() -> None:
         for label, row in rows.items():
             ratio = row["processor_s"] / rows["reading every file"]["processor_s"]
             each = 1e3 * row["wall_s"] / int(count)
-            print(f"{count:>8}  {label:20}{row['wall_s']:9.2f}{row['processor_s']:9.2f}{each:11.2f}"
-                  f"{row['peak_mib']:10.0f}{ratio:11.1f}")  # fmt: skip
+            print(
+                f"{count:>8}  {label:20}{row['wall_s']:9.2f}{row['processor_s']:9.2f}{each:11.2f}"
+                f"{row['peak_mib']:10.0f}{ratio:11.1f}"
+            )
 
 
 if __name__ == "__main__":

@@ -47,9 +47,11 @@ class Checkout:
         environment = {**os.environ, "OMP_NUM_THREADS": "1", **variables}
         argv = [str(self.bin / words[0]), *words[1:]]
         pid = os.posix_spawn(
-            argv[0], argv, environment,
+            argv[0],
+            argv,
+            environment,
             file_actions=[(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_WRONLY, 0) for number in (1, 2)],
-        )  # fmt: skip
+        )
         _, status, used = os.wait4(pid, 0)
         if status:
             raise SystemExit(f"{' '.join(argv)} ended with status {status}")
@@ -155,9 +157,11 @@ def main() -> None:
         if not (old and new):  # a case that the other checkout does not have
             continue
         rows[case] = {
-            "old": min(old), "new": min(new), "ratio": min(new) / min(old),
+            "old": min(old),
+            "new": min(new),
+            "ratio": min(new) / min(old),
             "ratio of medians": statistics.median(new) / statistics.median(old),
-        }  # fmt: skip
+        }
         if case in wall:
             rows[case]["ratio of wall"] = min(wall[case][1]) / min(wall[case][0])
     if options.json:

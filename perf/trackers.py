@@ -89,9 +89,9 @@ def counter_readings(seconds: float, packages: int = 2) -> dict[str, float]:
     Where the machine has no counters, files stand in for them. Reading a file costs what reading the kernel's file
     costs, less the register behind it: about a microsecond (``rdmsr``).
     """
-    from a2perf.metrics.trackers.cadence import Readings
     from a2perf.metrics.trackers.energy import CpuEnergy, RamEnergy
     from a2perf.metrics.trackers.power_domains import POWERCAP, PowerDomains
+    from a2perf.metrics.trackers.sampler import Readings
 
     with tempfile.TemporaryDirectory() as folder:
         real = bool(PowerDomains().readable)
@@ -100,18 +100,14 @@ def counter_readings(seconds: float, packages: int = 2) -> dict[str, float]:
         for tracker in trackers:
             tracker.start()
 
-        def read(tracker: CpuEnergy | RamEnergy) -> bool:
-            tracker.poll()
-            return True  # the files stand still, which would slow the readings down
-
-        readings = Readings([lambda tracker=tracker: read(tracker) for tracker in trackers])
+        readings = Readings([tracker.poll for tracker in trackers])
         began, work = time.perf_counter(), time.thread_time()
         readings.wait(threading.Event(), seconds)
         work, wall = time.thread_time() - work, time.perf_counter() - began
     return {
         "real_counters": float(real),
         "counters": float(len(files) or sum(PowerDomains().readable.values())),
-        "readings_per_s": min(source.readings for source in readings.sources) / wall,
+        "readings_per_s": min(readings.counts) / wall,
         "own_percent_of_one_core": 100 * work / wall,
     }
 

@@ -28,10 +28,12 @@ BEGIN, END = "<!-- made by perf/verdicts.py --write -->\n", "<!-- end of the tab
 DISTRIBUTIONS: dict[str, tuple[Draw, float]] = {
     "normal": (lambda rng, size: rng.standard_normal(size), 0.0),
     "bimodal, half fail": (
-        lambda rng, size: np.where(rng.random(size) < 0.5, -1.0, 1.0) + 0.25 * rng.standard_normal(size), 0.0,
+        lambda rng, size: np.where(rng.random(size) < 0.5, -1.0, 1.0) + 0.25 * rng.standard_normal(size),
+        0.0,
     ),
     "bimodal, a fifth fails": (
-        lambda rng, size: np.where(rng.random(size) < 0.2, -2.0, 0.5) + 0.25 * rng.standard_normal(size), 0.0,
+        lambda rng, size: np.where(rng.random(size) < 0.2, -2.0, 0.5) + 0.25 * rng.standard_normal(size),
+        0.0,
     ),
     "lognormal, sigma 0.5": (lambda rng, size: rng.lognormal(0.0, 0.5, size), float(np.exp(0.125))),
     "lognormal, sigma 1": (lambda rng, size: rng.lognormal(size=size), float(np.exp(0.5))),
@@ -39,7 +41,7 @@ DISTRIBUTIONS: dict[str, tuple[Draw, float]] = {
     "success 0.8": (lambda rng, size: 1.0 * (rng.random(size) < 0.8), 0.8),
     "success 0.5": (lambda rng, size: 1.0 * (rng.random(size) < 0.5), 0.5),
     "tied (rounded)": (lambda rng, size: np.round(10.0 + rng.standard_normal(size)), 10.0),
-}  # fmt: skip
+}
 """How scores are drawn, and their mean."""
 SEEDS, LOOKS = (3, 5, 10), (5, 10, 15, 20, 25, 30)
 MEAN, SPREAD, TOLERANCE = 100.0, 10.0, Tolerance(relative=0.05)
@@ -146,15 +148,22 @@ def as_table(head: list[str], rows: list[list[str]]) -> str:
 def tables(experiments: int) -> str:
     """Simulates and returns the tables as Markdown."""
     widths = [text for seeds in SEEDS for text in (f"{seeds} seeds", "width")]
-    return "\n".join((
-        as_table(["scores", *widths], coverage(experiments)),
-        as_table(["scores", "false, six looks", "1 SD found, 15 seeds"], looks(experiments)),
-        f"At every number of seeds from 3 to 600, normal scores: {every_look(20 * experiments):.1%} false.\n",
-        as_table(
-            ["gate, three environments", "no loss, six looks", "loss at the limit, six looks", "1.5 SD more, 15 seeds"],
-            gate(experiments // 2),
-        ),
-    ))  # fmt: skip
+    return "\n".join(
+        (
+            as_table(["scores", *widths], coverage(experiments)),
+            as_table(["scores", "false, six looks", "1 SD found, 15 seeds"], looks(experiments)),
+            f"At every number of seeds from 3 to 600, normal scores: {every_look(20 * experiments):.1%} false.\n",
+            as_table(
+                [
+                    "gate, three environments",
+                    "no loss, six looks",
+                    "loss at the limit, six looks",
+                    "1.5 SD more, 15 seeds",
+                ],
+                gate(experiments // 2),
+            ),
+        )
+    )
 
 
 def main() -> None:
