@@ -64,8 +64,12 @@ def audited(task: ProtocolTask) -> Audit:
             example, arguments = EXAMPLES[task.domain]
             expert = Tools.example(example, task, **arguments)(env)
         subject = Subject(
-            task.name, kwargs, expert=expert, episodes=PACE.get(task.domain, 10), search_steps=3000,
-        )  # fmt: skip
+            task.name,
+            kwargs,
+            expert=expert,
+            episodes=PACE.get(task.domain, 10),
+            search_steps=3000,
+        )
         return dataclasses.replace(audit(subject), command=f"python results/audits.py {task.name}")
 
 

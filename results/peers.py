@@ -32,8 +32,9 @@ from a2perf.metrics.statistics import student_quantile
 from a2perf.records import Manifest
 from a2perf.rlops.filters import RunQuery
 from a2perf.rlops.store import Store
-from a2perf.runs.bundles.run_record import StoredRun
 from a2perf.runs.events.event_files import read_event_stream
+from a2perf.runs.run import Run
+from a2perf.runs.stores.store import read_curve
 from a2perf.runs.tracking_record import JOULES_PER_KWH, read_tracking
 from a2perf.storage import read_record
 
@@ -47,9 +48,17 @@ PYTHON = "venv/bin/python"
 PAGE, BEGIN, END = HOUSE / "docs" / "explanation" / "peers.md", "<!-- results -->", "<!-- end of results -->"
 CLEANRL = "cleanrl==1.2.0"
 HEAD = (
-    "program", "environment", "steps", "seeds", "return here [95 %]", "published [95 %]", "overlap", "wall s",
-    "processor s", "J",
-)  # fmt: skip
+    "program",
+    "environment",
+    "steps",
+    "seeds",
+    "return here [95 %]",
+    "published [95 %]",
+    "overlap",
+    "wall s",
+    "processor s",
+    "J",
+)
 EPISODES = 100
 """A curve's last values that make the score of a run (the rule of openrlbenchmark, CleanRL's tool for its tables)."""
 
@@ -176,10 +185,24 @@ def install() -> None:
 def run(peer: Peer, seeds: int, workers: int) -> int:
     """Runs the missing cells of a peer's matrix; returns the status of `a2perf benchmark`."""
     command = [
-        sys.executable, "-m", "a2perf", "benchmark", "--command", peer.command, "--exp-name", peer.name,
-        "--env-ids", *(one.env_id for one in peer.published), "--num-seeds", str(seeds), "--workers", str(workers),
-        "--no-auto-tag", "--store", str(STORE),
-    ]  # fmt: skip
+        sys.executable,
+        "-m",
+        "a2perf",
+        "benchmark",
+        "--command",
+        peer.command,
+        "--exp-name",
+        peer.name,
+        "--env-ids",
+        *(one.env_id for one in peer.published),
+        "--num-seeds",
+        str(seeds),
+        "--workers",
+        str(workers),
+        "--no-auto-tag",
+        "--store",
+        str(STORE),
+    ]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "WANDB_TAGS": peer.tag}
     done = subprocess.run(command, cwd=WORK, env=environment, check=False)
     shutil.rmtree(WORK / "runs", ignore_errors=True)  # CleanRL's own copies of the logs, which the store has collected
@@ -193,23 +216,42 @@ def compare_with_bare() -> int:
     with tempfile.TemporaryDirectory() as folder:
         began, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
         subprocess.run(
-            [str(WORK / PYTHON), *words[1:], *cell], cwd=folder, check=True, capture_output=True,
+            [str(WORK / PYTHON), *words[1:], *cell],
+            cwd=folder,
+            check=True,
+            capture_output=True,
             env={**os.environ, "OMP_NUM_THREADS": "1"},
-        )  # fmt: skip
+        )
         wall, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
         bare = values_of(Path(folder))
     processor = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     print(f"by itself: {wall:.1f} s, {processor:.1f} processor s")
     with tempfile.TemporaryDirectory() as store:
         command = [
-            sys.executable, "-m", "a2perf", "benchmark", "--command", shlex.join(words), "--exp-name", "bare",
-            "--env-ids", cell[1], "--num-seeds", "1", "--workers", "1", "--no-auto-tag", "--store", store,
-        ]  # fmt: skip
+            sys.executable,
+            "-m",
+            "a2perf",
+            "benchmark",
+            "--command",
+            shlex.join(words),
+            "--exp-name",
+            "bare",
+            "--env-ids",
+            cell[1],
+            "--num-seeds",
+            "1",
+            "--workers",
+            "1",
+            "--no-auto-tag",
+            "--store",
+            store,
+        ]
         subprocess.run(command, cwd=WORK, check=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
         (found,) = Store(Path(store)).runs()
         wall, processor, joules = cost(found)
-        print(f"in the matrix: {wall:.1f} s, {processor:.1f} processor s, {joules:.0f} J ({found.energy_quality})")
-        here = values_of(found.path)
+        quality = found.execution.energy_quality
+        print(f"in the matrix: {wall:.1f} s, {processor:.1f} processor s, {joules:.0f} J ({quality})")
+        here = values_of(found.folder.path)
     different = sorted(tag for tag in bare.keys() | here.keys() if bare.get(tag) != here.get(tag))
     count = sum(map(len, bare.values()))
     print(f"{count} values in {len(bare)} curves; different: {', '.join(different) or 'none'}")
@@ -238,16 +280,18 @@ def table(peers: Sequence[Peer]) -> list[str]:
         for published in peer.published:
             found = store.runs(RunQuery(peer.name, (peer.tag,), env_ids=(published.env_id,)))
             # the newest run of each seed, where the script has changed between runs
-            runs = list({run.seed: run for run in sorted(found, key=lambda run: run.started_at)}.values())
+            runs = list(
+                {run.record.seed: run for run in sorted(found, key=lambda run: run.execution.started_at)}.values()
+            )
             if not runs:
                 continue
-            scores = np.array([score(store, run, peer) for run in runs])
+            scores = np.array([score(run, peer) for run in runs])
             costs = np.array([cost(run) for run in runs]).mean(axis=0)
             lines.append(
                 row([peer.title, published.env_id, *cells(scores, published), *(f"{one:.0f}" for one in costs)])
             )
-            seeds = ", ".join(f"{run.seed}: {value:.2f}" for run, value in zip(runs, scores, strict=True))
-            energy = ", ".join(sorted({run.energy_quality for run in runs}))
+            seeds = ", ".join(f"{run.record.seed}: {value:.2f}" for run, value in zip(runs, scores, strict=True))
+            energy = ", ".join(sorted({run.execution.energy_quality for run in runs}))
             notes.append(f"* `{peer.name}`, {published.env_id}: returns by seed {seeds}; energy {energy}")
     return [*lines, *notes]
 
@@ -276,17 +320,17 @@ def row(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def score(store: Store, run: StoredRun, peer: Peer) -> float:
+def score(run: Run, peer: Peer) -> float:
     """Returns the score of a run: the mean of a curve's last values."""
-    curve = store.curve(run, peer.metric)
+    curve = read_curve(run, peer.metric)
     if curve is None:
-        sys.exit(f"{run.run_id} has no values of {peer.metric}")
+        sys.exit(f"{run.name} has no values of {peer.metric}")
     return float(curve.values[-peer.last :].mean())
 
 
-def cost(run: StoredRun) -> tuple[float, float, float]:
+def cost(run: Run) -> tuple[float, float, float]:
     """Returns wall time (s), processor time (s) and energy (J) of a run, evaluation included."""
-    tracked = read_tracking(read_record(run.path / "command" / "manifest.json", Manifest).tracking)
+    tracked = read_tracking(read_record(run.folder.path / "command" / "manifest.json", Manifest).tracking)
     return tracked.wall_s, tracked.cpu_seconds, tracked.energy.gross_kwh * JOULES_PER_KWH
 
 

@@ -31,7 +31,8 @@ from a2perf.records import Episode, Manifest, RolloutResults, TrainResults
 from a2perf.runs.bundles.bundle import write_manifest
 from a2perf.runs.bundles.inventory import record_files
 from a2perf.runs.bundles.layout import CONFIG, EARLIER_CONFIG, MODEL_CALLS
-from a2perf.runs.packed.pack import pack, unpack
+from a2perf.runs.pack import pack
+from a2perf.runs.packed.packed_archive import unpack
 from a2perf.storage import read_record, sha256_of, write_record
 from a2perf.submission.evaluator.submitted.folder_content import identify_submission
 
@@ -39,9 +40,16 @@ HOUSE = Path(__file__).resolve().parents[1]
 EXAMPLES = ("examples", "packages/agents/examples", "packages/baselines/examples")
 WORK, SHIPPED = HOUSE / "runs" / "results", HOUSE / "results" / "recorded"
 KEPT = (
-    CONFIG, EARLIER_CONFIG, MODEL_CALLS, "media/*.png", "media/*.plc", "metrics/**/*", "artifacts/**/progress.csv",
+    CONFIG,
+    EARLIER_CONFIG,
+    MODEL_CALLS,
+    "media/*.png",
+    "media/*.plc",
+    "media/*.states",
+    "metrics/**/*",
+    "artifacts/**/progress.csv",
     "artifacts/**/events.out.*",
-)  # fmt: skip
+)
 """Files of a bundle that are shipped with its manifest; the manifest records that the others were left out."""
 
 PARTS_OF_COST = ("wirelength", "density", "congestion")
@@ -154,13 +162,15 @@ RECORDINGS = (
     Recording("web_navigation", "torch_ppo_web", _WEBSITES, ALONE, TORCH),
     Recording("learning", "minimal", ("synthetic_trot_v1",), ALONE),
     Recording(
-        "learning", "numpy_ars", ("synthetic_trot_v1",),
+        "learning",
+        "numpy_ars",
+        ("synthetic_trot_v1",),
         (*ALONE, "--track", "fixed_samples", "--participant-args", _LEARNER),
     ),
     Recording("quadruped_locomotion", "minimal", _DOGS, (*ALONE, "--quick")),
     Recording("quadruped_locomotion", "motion_imitation", _DOGS, (*ALONE, "--quick")),
     *_BASELINES,
-)  # fmt: skip
+)
 
 
 def main() -> None:
@@ -247,9 +257,18 @@ def record(recording: Recording) -> int:
     with model_server(recording.server) as endpoint:
         model = ("--model", str(_model_file(endpoint))) if endpoint else ()
         command = [
-            python, "-m", "a2perf", "submit", folder_of(recording.name), "--public-seeds", *tasks,
-            *recording.flags, *model, "-o", str(WORK / recording.name),
-        ]  # fmt: skip
+            python,
+            "-m",
+            "a2perf",
+            "submit",
+            folder_of(recording.name),
+            "--public-seeds",
+            *tasks,
+            *recording.flags,
+            *model,
+            "-o",
+            str(WORK / recording.name),
+        ]
         print(f"\n$ a2perf {' '.join(command[3:])}", flush=True)
         return subprocess.run(command, cwd=HOUSE, env=ONE_THREAD, check=False).returncode
 
@@ -344,9 +363,12 @@ def compact_json(source: Path, target: Path) -> None:
 
 
 COMPACT: dict[str, Callable[[Path, Path], object]] = {
-    "rollouts.json": compact_rollouts, "latency.npz": compact_latency, "tracking.json": compact_json,
-    "latency.json": compact_json, MODEL_CALLS: compact_model_calls,
-}  # fmt: skip
+    "rollouts.json": compact_rollouts,
+    "latency.npz": compact_latency,
+    "tracking.json": compact_json,
+    "latency.json": compact_json,
+    MODEL_CALLS: compact_model_calls,
+}
 
 
 def keep_policy(source: Path, target: Path) -> None:

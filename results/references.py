@@ -144,10 +144,16 @@ def set_floor(task: ProtocolTask) -> None:
     best = ordered[0]
     score = task.trivial[best]
     task.references["floor"] = Reference(
-        mean=score.mean, low=score.low, high=score.high, spread=random.spread if best == "random" else 0.0, n=score.n,
-        of="episodes", policy=best, command=f"python results/references.py {task.name} --kind trivial",
+        mean=score.mean,
+        low=score.low,
+        high=score.high,
+        spread=random.spread if best == "random" else 0.0,
+        n=score.n,
+        of="episodes",
+        policy=best,
+        command=f"python results/references.py {task.name} --kind trivial",
         seeds=[EPISODES_SEED],
-    )  # fmt: skip
+    )
 
 
 def alike(known: Reference, measured: Reference) -> bool:

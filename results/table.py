@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import re
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,8 +29,23 @@ RECORDED = HOUSE / "results" / "recorded"
 PAGE = HOUSE / "results" / "README.md"
 BEGIN, END = "<!-- recorded -->", "<!-- end of recorded -->"
 HEADINGS = (
-    "task", "submission", "kind", "score [95 %]", "seeds", "samples", "training s", "processor s", "J", "latency ms",
-)  # fmt: skip
+    "task",
+    "submission",
+    "kind",
+    "score [95 %]",
+    "seeds",
+    "samples",
+    "training s",
+    "processor s",
+    "J",
+    "latency ms",
+)
+
+TITLES = {
+    "v2": "five seeds",
+    "v2-small": "three seeds",
+    "v1-small": "three seeds, recorded earlier",
+}
 
 
 @dataclass(frozen=True)
@@ -38,7 +53,7 @@ class Row:
     """One submission on one task.
 
     Attributes:
-        protocol: ``"v2"`` or ``"v2-small"``.
+        protocol: one of ``TITLES``.
         task: of the protocol; of a view the task that it shows.
         iqm: normalised score; 0 is the floor, 1 the expert.
         cells: text of the columns after the task.
@@ -103,9 +118,9 @@ def _interval(low: float | None, high: float | None) -> str:
     return "" if low is None or high is None else f"[{low:.3f}, {high:.3f}]"
 
 
-def table(protocol: str) -> list[str]:
+def table(found: Sequence[Row]) -> list[str]:
     """Returns the lines of a Markdown table: tasks in the order of the protocol's domains, best score first."""
-    found = sorted((row for row in rows() if row.protocol == protocol), key=lambda row: (row.task, -row.iqm))
+    found = sorted(found, key=lambda row: (row.task, -row.iqm))
     lines = [f"| {' | '.join(HEADINGS)} |", f"|{' --- |' * len(HEADINGS)}"]
     last = ""
     for row in found:
@@ -115,10 +130,15 @@ def table(protocol: str) -> list[str]:
 
 
 def text() -> str:
-    """Returns both tables."""
-    parts = []
-    for protocol, title in (("v2", "Protocol v2, five seeds"), ("v2-small", "Protocol v2-small, three seeds")):
-        parts += [f"### {title}", "", *table(protocol), ""]
+    """Returns a table per protocol."""
+    parts, found = [], list(rows())
+    for protocol, title in TITLES.items():
+        parts += [
+            f"### Protocol {protocol}, {title}",
+            "",
+            *table([row for row in found if row.protocol == protocol]),
+            "",
+        ]
     return "\n".join(parts)
 
 
