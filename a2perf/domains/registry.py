@@ -2,7 +2,8 @@
 
 A domain is one frozen record. It names everything that the rest of the package needs of a domain as
 ``"module:attribute"`` strings, so listing the domains imports none of their dependencies. The built-in domains are the
-members of ``BenchmarkDomain``; further ones come from the ``a2perf.domains`` entry point of an installed package.
+members of ``BenchmarkDomain`` that have a folder; further ones come from the ``a2perf.domains`` entry point of an
+installed package.
 """
 
 from __future__ import annotations
@@ -53,6 +54,9 @@ class Environment:
         example: keyword arguments for trying an id that requires some.
         max_episode_steps: largest number of steps of an episode with these arguments, which the environment ends by
             itself; ``gymnasium.spec`` shows it.
+        pictures: ``"module:function"`` that draws states of the environment, its ``picture_state`` per row of an array,
+            as RGB pictures. A run then records states, and a report draws them; without it a run draws by itself. The
+            array may come from a stranger: the function raises ValueError for one that it cannot draw.
     """
 
     id: str
@@ -69,6 +73,7 @@ class Environment:
     vector_entry_point: str | None = None
     example: Mapping[str, Any] = field(default_factory=dict)
     max_episode_steps: int | None = None
+    pictures: str | None = None
 
     @property
     def required_arguments(self) -> str:
@@ -277,6 +282,8 @@ def domains() -> Mapping[str, Domain]:
     """Returns every known domain by name; one that fails to load is logged and left out."""
     found: dict[str, Domain] = {}
     for name in (member.value for member in BenchmarkDomain):
+        if not (DOMAINS_FOLDER / name).is_dir():  # the platform works without its engines
+            continue
         try:
             found[name] = importlib.import_module(f"a2perf.domains.{name}").DOMAIN
         except (ImportError, AttributeError) as error:  # one broken domain must not take the others down
@@ -354,6 +361,8 @@ def find_environment(env_id: str) -> tuple[Domain, Environment]:
 def find_task(name: str) -> tuple[Domain, Task]:
     """Returns the task of a name and its domain. An environment id is a task too, and may name the package to import.
 
+    The task of such an id has the package in its ``env_id``: another process can import it.
+
     Raises:
         ConfigError: no domain has a task of that name, with the nearest known one.
     """
@@ -362,14 +371,15 @@ def find_task(name: str) -> tuple[Domain, Task]:
     known = {task.name: (domain, task) for domain, task in every}
     if name not in known and any_environment.is_id(name):
         owner, environment = find_environment(any_environment.register(name))
-        return owner, Task(environment.id, environment.id)
+        env_id = environment.id if owner is not ANY_DOMAIN else any_environment.qualified_id(environment.id)
+        return owner, Task(environment.id, env_id)
     return _looked_up(known, name, "a task of any domain", "choose a task from `a2perf envs list`")
 
 
 def _looked_up(known: Mapping[str, T], name: str, what: str, hint: str | None = None) -> T:
     """Returns what a name stands for; the hint of the error about an unknown one has all names by default."""
     if name not in known:
-        hint = hint or f"choose one of: {', '.join(known)}"
+        hint = hint or f"choose one of: {', '.join(known) or ANY}"
         raise ConfigError(f"{name!r} is not {what}{did_you_mean(name, known)}", hint=hint)
     return known[name]
 
@@ -380,8 +390,8 @@ def stored_fingerprint(env_id: str) -> str | None:
     It is of the spaces of the id and of short traces; ``tests/fingerprints`` computes and compares them. A change that
     alters an environment needs a new version of it. A bundle records the hash of its environment.
     """
-    domain, environment = find_environment(env_id)
-    recorded = recorded_fingerprints(domain.name).get(environment.id)
+    known = all_environments().get(env_id)
+    recorded = None if known is None else recorded_fingerprints(known[0].name).get(known[1].id)
     return None if recorded is None else str(recorded["sha256"])
 
 

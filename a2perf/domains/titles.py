@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from a2perf.domains.registry import Environment, Task, all_environments, domains
+from a2perf.domains.registry import ANY, Environment, Task, all_environments, domains
 
 _ENVIRONMENT_ID = re.compile(r"-v\d+$")
 _HELD_OUT = re.compile(r"held_out_(\d+)_(.+)")
@@ -30,6 +30,8 @@ def task_title(domain: str, task: str) -> str:
     """
     if task == _ALL_TASKS:
         return "All tasks"
+    if domain == ANY:
+        return task
     record = _record(domain, task)
     return (record.title if record is not None else "") or _readable(task)
 

@@ -1,8 +1,9 @@
-"""Videos of environments."""
+"""Picture strips and videos of environments."""
 
 from __future__ import annotations
 
 import importlib.util
+import io
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a2perf.errors import MissingDependency
+
+_STRIP_HEIGHT = 180
+
+
+def strip(pictures: Iterable[NDArray[np.uint8]]) -> bytes:
+    """Returns a PNG of pictures side by side; each is RGB, of shape (height, width, 3)."""
+    from PIL import Image
+
+    scaled = [
+        Image.fromarray(picture).resize((round(picture.shape[1] * _STRIP_HEIGHT / picture.shape[0]), _STRIP_HEIGHT))
+        for picture in pictures
+    ]
+    joined, left, content = Image.new("RGB", (sum(one.width for one in scaled), _STRIP_HEIGHT)), 0, io.BytesIO()
+    for one in scaled:
+        joined.paste(one, (left, 0))
+        left += one.width
+    joined.save(content, "png", optimize=False)
+    return content.getvalue()
 
 
 def missing_package() -> str | None:

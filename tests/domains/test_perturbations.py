@@ -23,10 +23,11 @@ GAITS = (
         ("QuadrupedLocomotion-SyntheticTrot-v0", {"mode": "test"}), id="PyBullet", marks=pytest.mark.group("pybullet")
     ),
     pytest.param(
-        ("QuadrupedLocomotionMuJoCo-DogPace-v0", {"mode": "test", "clip": "synthetic_trot"}), id="MuJoCo",
+        ("QuadrupedLocomotionMuJoCo-DogPace-v0", {"mode": "test", "clip": "synthetic_trot"}),
+        id="MuJoCo",
         marks=pytest.mark.group("mujoco"),
     ),
-)  # fmt: skip
+)
 SITES = ("WebNavigation-Difficulty-02-v0", {"num_websites": 5})
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from a2perf.domains import view_title
 from a2perf.domains.registry import Domain, Task, domains, get_domain
+from a2perf.plugins import is_installed
 from a2perf.submission.evaluator.submitted.identity import RunTask
+from tests import made_submissions
 
 VIEWS = [(domain, task) for domain in domains().values() for task in domain.tasks if task.view_of]
 
@@ -34,3 +38,15 @@ def test_websites_are_shown_as_arrays_unless_the_arguments_select_another_view()
     assert (other.task, other.name) == ("difficulty_level_1_num_websites_5", "screenshot")
     assert [view_title("web_navigation", view) for view in ("", "text")] == ["arrays", "text"]
     assert [view_title(name, "") for name in ("circuit_training", "unknown")] == ["", ""]
+
+
+@pytest.mark.skipif(is_installed("a2perf-agents"), reason="a2perf-agents is installed")
+def test_a_view_of_a_distribution_that_is_not_installed_names_it(repository: Path, tmp_path: Path) -> None:
+    done = made_submissions.a2perf(
+        "run", "--submission", str(repository / "examples" / "minimal"), "--task", "text_level_1", cwd=tmp_path
+    )
+    assert done.returncode == 2
+    said, hint = done.stderr.splitlines()[-2:]
+    assert said.endswith("observation='text' of web navigation comes with the distribution a2perf-agents")
+    assert "packages/agents" in hint
+    assert "Traceback" not in done.stderr

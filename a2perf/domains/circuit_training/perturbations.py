@@ -130,7 +130,13 @@ def _netlist(plc: PlacementCost, similarity: Similarity) -> Any:
     mapped = np.einsum("nji,nj->ni", turns, similarity.vectors(turned))
     return dataclasses.replace(
         netlist,
-        x=points[:, 0].copy(), y=points[:, 1].copy(), width=width * similarity.scale, height=height * similarity.scale,
-        x_offset=mapped[:, 0].copy(), y_offset=mapped[:, 1].copy(), side=sides[netlist.side],
-        has_location=state.placed.copy(), orientation=state.orientation.copy(),
-    )  # fmt: skip
+        x=points[:, 0].copy(),
+        y=points[:, 1].copy(),
+        width=width * similarity.scale,
+        height=height * similarity.scale,
+        x_offset=mapped[:, 0].copy(),
+        y_offset=mapped[:, 1].copy(),
+        side=sides[netlist.side],
+        has_location=state.placed.copy(),
+        orientation=state.orientation.copy(),
+    )

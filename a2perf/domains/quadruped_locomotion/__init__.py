@@ -33,7 +33,7 @@ MUJOCO_HINT = install_hint(_EXTRA, "mujoco")
 _HAS_WHEEL = sys.version_info < ((3, 13) if sys.platform == "darwin" else (3, 12))
 PICTURES_HINT = install_hint(_EXTRA) if _HAS_WHEEL else "use CPython 3.11, or build it: pip install pybullet"
 PYBULLET_HINT = PICTURES_HINT if _HAS_WHEEL else f"{PICTURES_HINT}, or a MuJoCo task such as mujoco_dog_pace"
-_BULLET_INSTALL = "" if _HAS_WHEEL else "use CPython 3.11 or a MuJoCo id"
+_BULLET_INSTALL = "" if _HAS_WHEEL else PYBULLET_HINT
 
 
 def _asset(member: str) -> Asset:
@@ -55,6 +55,7 @@ def _asset(member: str) -> Asset:
 
 ASSETS: dict[str, Asset] = {member: _asset(member) for member in _CHECKSUMS}
 
+_PICTURES = "a2perf.domains.quadruped_locomotion.rendering:pictures_of"
 _in_pybullet = functools.partial(
     Environment,
     entry_point="a2perf.domains.quadruped_locomotion.environment:build_imitation_env",
@@ -64,6 +65,7 @@ _in_pybullet = functools.partial(
     engine="pybullet 3.2.7",
     vector_entry_point="a2perf.domains.quadruped_locomotion.vector:ThreadedVectorEnv",
     max_episode_steps=_LONGEST_EPISODE,
+    pictures=_PICTURES,
 )
 _DOG = tuple(
     _in_pybullet(
@@ -111,6 +113,7 @@ _MUJOCO = tuple(
         ranking="mujoco",
         vector_entry_point="a2perf.domains.quadruped_locomotion.vector:make_mujoco_vector_env",
         max_episode_steps=_LONGEST_EPISODE,
+        pictures=_PICTURES,
     )
     for gait in _GAITS
 )

@@ -5,7 +5,10 @@ The simulation has no visual shapes because they take over 300 MB; the first pic
 
 from __future__ import annotations
 
+import contextlib
 import time
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +26,23 @@ _DISTANCE = 1.0  # m
 _PITCH = -30.0  # degrees
 _FIELD_OF_VIEW = 60.0  # degrees
 _NEAR, _FAR = 0.1, 100.0  # m
+_FARTHEST = 1e3  # m from the origin
 _REFERENCE_COLOUR = (0.35, 0.6, 0.95, 0.6)
+
+
+def pictures_of(states: NDArray[Any]) -> Iterator[NDArray[np.uint8]]:
+    """Yields pictures of poses of the robot, shape (n, 19).
+
+    Raises:
+        ValueError: the array is not one of poses, or of poses too far away.
+        MissingDependency: PyBullet is not installed.
+    """
+    if states.dtype != np.float64 or states.shape[1:] != (19,) or not (np.abs(states) < _FARTHEST).all():
+        raise ValueError(f"{states.dtype} of shape {states.shape} are not poses of the robot")
+    with contextlib.closing(Camera()) as camera:
+        for pose in states:
+            camera.show(pose)
+            yield camera.picture(pose[:3])
 
 
 class Camera:

@@ -112,9 +112,16 @@ def write_targets(task: ImitationTask, latency: float, warm_up: bool) -> None:
     # Read at once: target_frames overwrites the scratch memory with poses.
     yaw = task.scratch[2]
     target_frames(
-        task.clip, task.placement, warm_up, task.clock[CLOCK_TIME], yaw, task.pose, task.target_times, task.scratch,
+        task.clip,
+        task.placement,
+        warm_up,
+        task.clock[CLOCK_TIME],
+        yaw,
+        task.pose,
+        task.target_times,
+        task.scratch,
         task.observation[84:],
-    )  # fmt: skip
+    )
 
 
 @compiled

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import gin
 
+from a2perf.domains import any_environment
 from a2perf.domains.registry import ANY, all_environments, find_environment, load_attribute, register_environments
 from a2perf.errors import ConfigError, MissingDependency, did_you_mean, install_hint
 
@@ -70,7 +71,8 @@ def create_domain(
             hint="add `create_domain.env_name = '<id>'` to the gin file; `a2perf envs list` shows the ids",
         )
     if framework == "tf_agents":
-        find_environment(env_name)  # ``load`` takes any id of Gymnasium; this function only those of a2perf
+        # ``load`` takes any id of Gymnasium; this function only known ones
+        find_environment(any_environment.register(env_name))
         wrappers = (_clip_actions, *env_wrappers)
         return load(env_name, gym_env_wrappers=gym_env_wrappers, env_wrappers=wrappers, gym_kwargs=env_kwargs)
     return _wrapped(make_environment(env_name, env_kwargs), (*gym_env_wrappers, *env_wrappers))
@@ -226,7 +228,7 @@ def _without_time_limit(env_id: str, env_kwargs: dict[str, Any]) -> tuple[gymnas
 
     register_environments()
     try:
-        registered = gymnasium.spec(env_id)
+        registered = gymnasium.spec(any_environment.register(env_id))
     except gymnasium.error.Error as error:
         raise ConfigError(
             f"{env_id} is not registered: {error}", hint="`a2perf envs list` shows the ids of a2perf"
@@ -245,17 +247,16 @@ def make_environment(env_id: str, env_kwargs: Mapping[str, Any], **of_gymnasium:
     """Makes a registered environment, or a vector environment of several copies, with errors that name the fix.
 
     Args:
+        env_id: an id; the package of ``my_envs:Lander-v0`` is imported.
         **of_gymnasium: further arguments of ``gymnasium.make``; with ``num_envs``, of ``gymnasium.make_vec``.
 
     Raises:
         ConfigError: unknown id, or an argument that the environment does not take.
         MissingDependency: the domain's extra is not installed; the hint is the command that installs it.
     """
-    domain, environment = find_environment(env_id)
+    domain, environment = find_environment(any_environment.register(env_id))
     if domain.name == ANY:
-        from a2perf.domains import any_environment
-
-        return any_environment.make(env_id, env_kwargs, **of_gymnasium)
+        return any_environment.make(environment.id, env_kwargs, **of_gymnasium)
     import gymnasium
 
     register_environments()

@@ -24,14 +24,25 @@ BACKENDS = ("model", "chromium")
 _RESET_OPTIONS = ("design", "profile")
 # arguments of the earlier implementation that do nothing any more
 WITHOUT_EFFECT = (
-    "base_url", "subdomain", "mode", "verbose", "verbose_prob", "raw_state", "use_only_profile_key",
-    "step_limit_reward", "gminiwob_required_complexity", "gminiwob_unrequired_complexity",
-)  # fmt: skip
+    "base_url",
+    "subdomain",
+    "mode",
+    "verbose",
+    "verbose_prob",
+    "raw_state",
+    "use_only_profile_key",
+    "step_limit_reward",
+    "gminiwob_required_complexity",
+    "gminiwob_unrequired_complexity",
+)
 # in the order of the fields of ``Sizes``
 _SIZES = (
-    "number_of_dom_elements", "number_of_fields", "dom_attribute_sequence_length", "profile_length",
+    "number_of_dom_elements",
+    "number_of_fields",
+    "dom_attribute_sequence_length",
+    "profile_length",
     "number_of_action_types",
-)  # fmt: skip
+)
 
 
 def checked_sizes(given: Mapping[str, Any]) -> Sizes:

@@ -25,8 +25,13 @@ def websites() -> None:
 
 
 @websites.command()
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), default=Path("websites"), show_default=True,
-              help="Folder of the designs.")  # fmt: skip
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("websites"),
+    show_default=True,
+    help="Folder of the designs.",
+)
 @click.option("--level", "levels", type=click.IntRange(1, 3), multiple=True, help="Level; repeatable. Default: all.")
 @click.option("--count", type=click.IntRange(1), default=1000, show_default=True, help="Designs per level.")
 @click.option("--seed", type=click.IntRange(0), default=SHIPPED_SEED, show_default=True, help="Seed of the generator.")
@@ -51,9 +56,12 @@ def generate(out: Path, levels: tuple[int, ...], count: int, seed: int, workers:
                 measured[level].append(one)
                 bar.update(1)
         about = {
-            "level": level, "seed": seed, "episodes": generator.EPISODES,
-            "success": [one.success for one in measured[level]], "length": [one.length for one in measured[level]],
-        }  # fmt: skip
+            "level": level,
+            "seed": seed,
+            "episodes": generator.EPISODES,
+            "success": [one.success for one in measured[level]],
+            "length": [one.length for one in measured[level]],
+        }
         write_atomic(out / f"designs_{level:02d}.json.gz", sets.pack([one.design for one in measured[level]], about))
     _report(measured)
 

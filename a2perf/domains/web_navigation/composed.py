@@ -25,7 +25,6 @@ from a2perf.domains.web_navigation.page.vocabulary import DUMMY_KEY
 from a2perf.domains.web_navigation.reward import RAW
 from a2perf.domains.web_navigation.sites.website import Site, WebsiteDesign, build_site, draw_gold
 from a2perf.domains.web_navigation.solver import check_solvable, solution_length
-from a2perf.domains.web_navigation.text import write_composed_instruction
 from a2perf.domains.web_navigation.vector import WebVectorEnv, make_vector_env
 from a2perf.errors import ConfigError
 
@@ -99,10 +98,17 @@ class ComposedWebNavigationEnv(WebNavigationEnv):
     episode_kind = ComposedEpisode
 
     def __init__(
-        self, subtasks: int = 2, order: str = "given", num_websites: int | None = None,
-        difficulty: int | Sequence[int] | None = None, designs: Any = None, seed: int = 0,
-        data_dir: str | Path | None = None, step_limit: int | None = None, **arguments: Any,
-    ) -> None:  # fmt: skip
+        self,
+        subtasks: int = 2,
+        order: str = "given",
+        num_websites: int | None = None,
+        difficulty: int | Sequence[int] | None = None,
+        designs: Any = None,
+        seed: int = 0,
+        data_dir: str | Path | None = None,
+        step_limit: int | None = None,
+        **arguments: Any,
+    ) -> None:
         refuse_unknown(
             (name for name in arguments if name not in WITHOUT_EFFECT),
             (*_OWN_ARGUMENTS, *(name for name in ARGUMENTS if name not in _OWN_ARGUMENTS)),
@@ -146,7 +152,7 @@ class ComposedWebNavigationEnv(WebNavigationEnv):
         """
         if not self.sites:
             return super().solution()
-        return [action for site in self.sites for action in self._solved(site)]
+        return [action for site in self.sites for action in self._interface.solution(site)]
 
     # --- Parts, also of vector environments
 
@@ -194,12 +200,9 @@ class ComposedWebNavigationEnv(WebNavigationEnv):
         (first, texts), *_ = subtasks
         episode.start(first, profile, texts, rows)
 
-    def _instruction(self, phrasing: int) -> str:
-        if self.observation == "arrays" or len(self.sites) == 1:
-            return super()._instruction(phrasing)
+    def _profiles(self) -> list[Mapping[str, str | bool]]:
         gold = self._chain.gold
-        profiles = [{key: gold[key] for key in site.fields} for site in self.sites]
-        return write_composed_instruction(profiles, phrasing, reversed_order=self.order == "reversed")
+        return [{key: gold[key] for key in site.fields} for site in self.sites]
 
     def _progress(self) -> dict[str, Any]:
         subtask, subtasks = self._chain.place
@@ -207,8 +210,8 @@ class ComposedWebNavigationEnv(WebNavigationEnv):
 
     @property
     def _chain(self) -> ComposedEpisode:
-        assert isinstance(self._episode, ComposedEpisode)
-        return self._episode
+        assert isinstance(self.episode, ComposedEpisode)
+        return self.episode
 
     def _chosen(self, options: Mapping[str, Any]) -> tuple[list[WebsiteDesign] | None, Mapping[str, Any]]:
         """Returns the designs and the gold values that a reset fixes."""

@@ -39,9 +39,7 @@ from a2perf.domains.web_navigation.page.vocabulary import DistributedVocabulary
 from a2perf.domains.web_navigation.reward import REASON, CompatWebRules, Reward, WebRules
 from a2perf.domains.web_navigation.sites.site_tables import preload
 from a2perf.domains.web_navigation.sites.website import Site, WebsiteDesign, build_site
-from a2perf.domains.web_navigation.solver import check_solvable, solve, text_solution
-from a2perf.domains.web_navigation.text import TextView, write_instruction
-from a2perf.domains.web_navigation.text.instruction import phrasing_of
+from a2perf.domains.web_navigation.solver import check_solvable
 from a2perf.errors import ConfigError
 
 Observation = dict[str, Any]
@@ -52,7 +50,7 @@ class WebNavigationEnv(gymnasium.Env[Observation, Any], EzPickle):
     """An agent fills the forms of websites from a profile and submits them.
 
     The action ``250 * row + element`` gives an element the value of a row of the profile. With text observations,
-    actions are texts, see ``text``.
+    actions are texts.
 
     Args:
         num_websites: number of websites that episodes are drawn from. None: the environment variable
@@ -61,8 +59,9 @@ class WebNavigationEnv(gymnasium.Env[Observation, Any], EzPickle):
         designs: list of designs.
         seed: chooses the websites, and seeds the episodes until ``reset`` receives a seed.
         backend: ``"model"``, or ``"chromium"`` for a real browser.
-        observation: ``"arrays"``; ``"text"`` for an instruction, a page as text, and actions as text; ``"full_text"``
-            for a page with every element; ``"screenshot"`` for the texts of ``"text"`` and a picture.
+        observation: ``"arrays"``; with a2perf-agents also ``"text"`` for an instruction, a page as text, and actions
+            as text; ``"full_text"`` for a page with every element; ``"screenshot"`` for the texts of ``"text"`` and a
+            picture.
         render_mode: ``"rgb_array"``, ``"human"`` or None.
         compat: restore the behaviour of the earlier implementation, see "Version history".
         data_dir: folder with designs for the levels, ``01.json`` to ``03.json``, in place of the shipped ones.
@@ -88,16 +87,18 @@ class WebNavigationEnv(gymnasium.Env[Observation, Any], EzPickle):
         **unknown: refused with the nearest valid name; obsolete arguments are accepted and ignored.
 
     Attributes:
+        episode: the episode that is played.
         change_site: replaces the sites of the episodes that follow by others with the same fields and slots; None for
             the sites as designed. See ``perturbations``.
 
     Raises:
         ConfigError: an argument is unknown or out of its range, or a design has no solution.
-        MissingDependency: the browser or its driver is not installed.
+        MissingDependency: the browser, its driver, or the distribution of the observation is not installed.
     """
 
     metadata: ClassVar[dict[str, Any]] = {"render_modes": list(RENDER_MODES), "render_fps": 10}  # type: ignore[misc]
     episode_kind: ClassVar[type[WebEpisode]] = WebEpisode
+    order = "given"
 
     def __init__(
         self,
@@ -174,10 +175,10 @@ class WebNavigationEnv(gymnasium.Env[Observation, Any], EzPickle):
 
             self._backend = ChromiumBackend(browser_args)
         self._frame = new_frame(self.sizes, self.encoder.padding)
-        self._episode = self.new_episode(self._backend, self._frame)
+        self.episode = self.new_episode(self._backend, self._frame)
         self.observation = observation
         words = self.vocabulary.max_vocabulary_size
-        self._interface = interface_of(observation, self._episode, self.sizes, self.conceptual, words)
+        self._interface = interface_of(observation, self.episode, self.sizes, self.conceptual, words)
         space: Any = self._interface.observation_space
         self.observation_space, self.action_space = space, self._interface.action_space
         self._episodes = 0  # since the last seed
@@ -208,10 +209,15 @@ class WebNavigationEnv(gymnasium.Env[Observation, Any], EzPickle):
         super().reset(seed=seed)
         if options:
             self.check_options(options)
-        self.start_episode(self._episode, self.np_random, options)
+        self.start_episode(self.episode, self.np_random, options)
         self._episodes = 1 if seed is not None else self._episodes + 1
-        phrasing = phrasing_of(self.np_random_seed, self._episodes)
-        self._last_info = info = {**self._interface.begin(self._instruction(phrasing)), **self._progress()}
+        begun = self._interface.begin(
+            self._profiles(),
+            reversed_order=self.order == "reversed",
+            seed=self.np_random_seed,
+            number=self._episodes,
+        )
+        self._last_info = info = {**begun, **self._progress()}
         if self.render_mode == "human":
             self._show()
         observation = self._interface.observation()
@@ -232,7 +238,7 @@ class WebNavigationEnv(gymnasium.Env[Observation, Any], EzPickle):
             ConfigError: the action lies outside the space.
             EpisodeOverError: the episode is over, none was started, or the environment is closed.
         """
-        episode = self._episode
+        episode = self.episode
         if not episode.running:
             self._open_backend()
             raise EpisodeOverError(
@@ -266,7 +272,7 @@ class WebNavigationEnv(gymnasium.Env[Observation, Any], EzPickle):
             EpisodeOverError: the environment is closed or was not reset.
         """
         backend = self._open_backend()
-        if self._episode.site is None:
+        if self.episode.site is None:
             raise EpisodeOverError("render() before the first reset()", hint="call env.reset(seed=...) first")
         return backend.picture() if self.render_mode == "rgb_array" else None
 
@@ -274,7 +280,7 @@ class WebNavigationEnv(gymnasium.Env[Observation, Any], EzPickle):
         """Frees the browser, if there is one; calling it again changes nothing."""
         if self._backend is not None:
             self._backend.close()
-            self._episode.running = False
+            self.episode.running = False
         if self._window is not None:
             self._window.close()
         self._backend = self._window = None
@@ -284,12 +290,12 @@ class WebNavigationEnv(gymnasium.Env[Observation, Any], EzPickle):
     @property
     def elements(self) -> list[PageRow]:
         """The listed elements of the page, in the order of the rows of the observation."""
-        return list(self._open_backend().rows()) if self._episode.site is not None else []
+        return list(self._open_backend().rows()) if self.episode.site is not None else []
 
     @property
     def profile(self) -> dict[str, str | bool]:
         """The gold values of the episode."""
-        return dict(self._episode.gold)
+        return dict(self.episode.gold)
 
     @property
     def site(self) -> Site:
@@ -298,13 +304,9 @@ class WebNavigationEnv(gymnasium.Env[Observation, Any], EzPickle):
         Raises:
             EpisodeOverError: no episode was started.
         """
-        if self._episode.site is None:
+        if self.episode.site is None:
             raise EpisodeOverError("no episode was started", hint="call env.reset(seed=...) first")
-        return self._episode.site
-
-    def text_view(self, *, full: bool = False) -> TextView:
-        """Returns the text of the episode, also if the environment observes arrays."""
-        return TextView(self._episode, full=full)
+        return self.episode.site
 
     def solution(self) -> list[Any]:
         """Returns the actions of a perfect episode, from its first step.
@@ -312,12 +314,12 @@ class WebNavigationEnv(gymnasium.Env[Observation, Any], EzPickle):
         Raises:
             EpisodeOverError: no episode was started.
         """
-        return self._solved(self.site)
+        return self._interface.solution(self.site)
 
     @property
     def is_task_completed(self) -> bool:
         """Whether the episode ended with every field right."""
-        return self._episode.end is End.SOLVED
+        return self.episode.end is End.SOLVED
 
     @property
     def state(self) -> dict[str, Any]:
@@ -332,7 +334,7 @@ class WebNavigationEnv(gymnasium.Env[Observation, Any], EzPickle):
         """
         self.vocabulary.restore(state["word_to_id"])
         self.encoder = Encoder(self.vocabulary, self.sizes.words)
-        self._episode.use_encoder(self.encoder)
+        self.episode.use_encoder(self.encoder)
 
     def action_mask(self) -> NDArray[np.int8]:
         """Returns 1 for each action with a listed element and an existing profile row, shape (n,)."""
@@ -382,14 +384,9 @@ class WebNavigationEnv(gymnasium.Env[Observation, Any], EzPickle):
         """What ``info`` holds besides its usual keys."""
         return {}
 
-    def _instruction(self, phrasing: int) -> str:
-        """Returns the instruction of the episode, for text observations."""
-        return "" if self.observation == "arrays" else write_instruction(self._episode.gold, phrasing)
-
-    def _solved(self, site: Site) -> list[Any]:
-        """Returns the actions that solve a website of the episode."""
-        solve_as: Callable[..., list[Any]] = solve if self.observation == "arrays" else text_solution
-        return solve_as(site, self._episode.gold, self.sizes, self._episode.profile)
+    def _profiles(self) -> list[Mapping[str, str | bool]]:
+        """Returns the gold values of the episode per website."""
+        return [self.episode.gold]
 
     def _build(self, design: WebsiteDesign) -> Site:
         return build_site(design, self.rules.compat)

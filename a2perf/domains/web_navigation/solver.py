@@ -1,7 +1,4 @@
-"""The scripted solver: the shortest episode that fills every field and submits, read off the page model's own state.
-
-Its actions are numbers, as on the arrays, or texts.
-"""
+"""The scripted solver: the shortest episode that fills every field and submits, read off the page model's own state."""
 
 from __future__ import annotations
 
@@ -13,8 +10,6 @@ from a2perf.domains.web_navigation.page.nodes import NodeRole
 from a2perf.domains.web_navigation.page.page_model import PageModel
 from a2perf.domains.web_navigation.page.primitives import GOLD
 from a2perf.domains.web_navigation.sites.website import Site, WebsiteDesign, build_site
-from a2perf.domains.web_navigation.text.actions import TextAction
-from a2perf.domains.web_navigation.text.view import is_primary
 from a2perf.errors import ConfigError
 
 _FILLS = (NodeRole.TEXT, NodeRole.SELECT, NodeRole.CHECK, NodeRole.RADIO)
@@ -77,46 +72,6 @@ def _press(model: PageModel, site: Site, page: int) -> tuple[End, int]:
             if end is not End.RUNNING or model.view is not before:
                 return end, row
     return End.WRONG, 0
-
-
-def text_solution(
-    site: Site,
-    profile: Mapping[str, str | bool],
-    sizes: Sizes | None = None,
-    rows: Sequence[tuple[str, Value]] | None = None,
-) -> list[str]:
-    """Returns the text actions of a perfect episode on one website.
-
-    Raises:
-        ConfigError: the site has no solution.
-    """
-    sizes = sizes or Sizes()
-    rows = profile_rows(profile) if rows is None else rows
-    model, texts = PageModel(sizes.elements), []
-    model.reset(site, profile, {})
-    for action in solve(site, profile, sizes, rows):
-        field, row = divmod(action, sizes.elements)
-        texts.append(str(_text_of(model, row, rows[field][1])))
-        model.act(row, rows[field][1])
-    return texts
-
-
-def _text_of(model: PageModel, row: int, value: Value) -> TextAction:
-    """Returns the text action with the effect of giving a value to a row, for an action of a solution."""
-    nodes = model.site.nodes
-    number = model.view.nodes[row]
-    role = nodes[number].role
-    if role is NodeRole.TEXT:
-        return TextAction("fill", number, value if isinstance(value, str) else "")
-    if role is NodeRole.SELECT:
-        return TextAction("select", number, str(value))
-    if role is NodeRole.CHECK:
-        return TextAction("check" if value is True else "uncheck", number)
-    if role is NodeRole.RADIO:
-        group = next(group for groups in model.site.controls for group in groups if number in group)
-        return TextAction("click", next(button for button in group if nodes[button].choice == value))
-    first = next((other for other in model.view.nodes[: model.view.count] if is_primary(nodes[other])), -1)
-    return TextAction("submit") if first == number else TextAction("click", number)
 
 
 def solution_length(design: WebsiteDesign) -> int:

@@ -1,5 +1,6 @@
 """Small random designs, written as netlist files, for the tests of the placement engine."""
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -60,10 +61,11 @@ def random_netlist(seed: int) -> str:
 @pytest.fixture(scope="session")
 def golden_netlists(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder below which the netlists of the golden cases are."""
-    from tests.golden import recorded
+    from tests.golden import netlists, recorded
 
     folder = tmp_path_factory.mktemp("golden")
-    recorded.write_netlists(folder)
+    netlists.write_designs(folder)
+    shutil.copytree(recorded.DATA / "fuzz", folder / "circuit_training" / "fuzz")
     return folder
 
 
@@ -71,7 +73,7 @@ def golden_netlists(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def ariane() -> dict[str, Path]:
     """The published files of Ariane by name; for tests of the group ``ariane``."""
     from a2perf import assets
-    from tests.golden.recorded import ARIANE_FILES
+    from tests.golden.ariane import ARIANE_FILES
 
     return {name: path for name, asset in ARIANE_FILES.items() if (path := assets.locate(asset)) is not None}
 

@@ -148,3 +148,8 @@ def test_designs_are_kept_and_made_again_where_they_cannot_be(monkeypatch, tmp_p
     monkeypatch.setenv("A2PERF_CACHE_DIR", str(blocked))
     elsewhere, _ = designs.design_files("toy_macro_stdcell", {})
     assert elsewhere.read_bytes() == netlist.read_bytes()
+
+
+def test_a_design_with_fewer_clusters_than_a_net_has_sinks_is_made():
+    design = generate(DesignSpec(num_macros=14, num_clusters=12, num_nets=300, seed=5))
+    assert counts(design)["MACRO"] == 14

@@ -80,10 +80,14 @@ def test_the_scanner_is_compiled_once_for_all_confined_programs(write_netlist, t
     )
     confined = get_sandbox("bubblewrap").start(
         SandboxSpec(
-            argv=(sys.executable, "-I", "-c", code), cwd=tmp_path, env={}, writable=[tmp_path],
-            stdout=tmp_path / "out", stderr=tmp_path / "err",
+            argv=(sys.executable, "-I", "-c", code),
+            cwd=tmp_path,
+            env={},
+            writable=[tmp_path],
+            stdout=tmp_path / "out",
+            stderr=tmp_path / "err",
         )
-    )  # fmt: skip
+    )
     confined.wait(300)
     assert (tmp_path / "out").read_text() == "[]\n", (tmp_path / "err").read_text()
 
@@ -97,7 +101,7 @@ def test_a_running_kernel_leaves_the_interpreter_to_others(write_netlist):
         plc.optimize_stdcells(False, True, True, False, False, 1.0, [steps], [1.0], [1.0], [1e3])
 
     place(1)
-    worker = threading.Thread(target=place, args=(10_000,))
+    worker = threading.Thread(target=place, args=(60_000,))
     worker.start()
     turns = 0
     while worker.is_alive():

@@ -118,9 +118,15 @@ def test_turning_exchanges_the_sides_of_the_box_but_not_the_reported_size(small)
     assert small.get_node_width_height("M") == (30.0, 40.0)
     np.testing.assert_allclose(small.node_boxes([0]), [[x - 20, y - 15, x + 20, y + 15]])
     for orientation, offset in {
-        "N": (0.3, -2), "S": (-0.3, 2), "FN": (-0.3, -2), "FS": (0.3, 2),
-        "E": (-2, -0.3), "W": (2, 0.3), "FE": (2, -0.3), "FW": (-2, 0.3),
-    }.items():  # fmt: skip
+        "N": (0.3, -2),
+        "S": (-0.3, 2),
+        "FN": (-0.3, -2),
+        "FS": (0.3, 2),
+        "E": (-2, -0.3),
+        "W": (2, 0.3),
+        "FE": (2, -0.3),
+        "FW": (-2, 0.3),
+    }.items():
         small.update_macro_orientation("M", orientation)
         assert small.get_macro_orientation("M") == orientation
         pin = np.subtract(small.get_node_location("M/p"), (x, y))

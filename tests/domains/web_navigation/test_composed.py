@@ -55,8 +55,15 @@ def test_a_correct_submission_opens_the_next_website_and_pays_like_an_episode():
     env = ComposedWebNavigationEnv(**PAIR)
     _, info = env.reset(seed=1, options={"designs": [0, 1]})
     assert (info["subtasks"], info["subtask"], info["subtasks_solved"]) == (2, 0, 0)
-    assert set(env.profile) == {"username", "password", "rememberme", "state", "credit_card_type", "cabin",
-                                "numberofpeople"}  # fmt: skip
+    assert set(env.profile) == {
+        "username",
+        "password",
+        "rememberme",
+        "state",
+        "credit_card_type",
+        "cabin",
+        "numberofpeople",
+    }
     first = env.solution()[:3]
     observation, reward, terminated, truncated, info = [env.step(action) for action in first][-1]
     assert (reward, terminated, truncated) == (1.0, False, False)

@@ -98,8 +98,11 @@ def test_the_command_writes_sets_and_a_table(tmp_path, few_episodes):
     assert "success min" in result.output
     names = {path.name for path in tmp_path.iterdir()}
     assert names == {
-        "designs_01.json.gz", "designs_03.json.gz", "level_01_seed_3.jsonl", "level_03_seed_3.jsonl",
-    }  # fmt: skip
+        "designs_01.json.gz",
+        "designs_03.json.gz",
+        "level_01_seed_3.jsonl",
+        "level_03_seed_3.jsonl",
+    }
     written = {name: (tmp_path / name).read_bytes() for name in names}
     again = CliRunner().invoke(websites, arguments)
     assert again.exit_code == 0

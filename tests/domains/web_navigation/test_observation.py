@@ -86,9 +86,14 @@ def test_observations_are_not_rewritten_by_later_steps(env):
 def test_long_pages_are_cut_and_other_sizes_hold():
     design = {"action": ["deck", "city"], "action_page": [0, 0]}
     env = WebNavigationEnv(
-        num_websites=1, designs=[design], number_of_dom_elements=90, number_of_fields=3, keyboard_action_size=3,
-        dom_attribute_sequence_length=4, profile_length=4,
-    )  # fmt: skip
+        num_websites=1,
+        designs=[design],
+        number_of_dom_elements=90,
+        number_of_fields=3,
+        keyboard_action_size=3,
+        dom_attribute_sequence_length=4,
+        profile_length=4,
+    )
     observation, info = env.reset(seed=0)
     assert env.action_space.n == 90 * 3 * 2
     assert env.observation_space.contains(observation)

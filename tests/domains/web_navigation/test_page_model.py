@@ -117,11 +117,15 @@ def test_the_toggler_shows_and_hides_the_menu():
 @pytest.mark.parametrize(
     ("name", "html_id"),
     [
-        ("navbar", "actionable_navbar_p0_i5"), ("carousel", "actionable_carousel_p0_i0"),
-        ("deck", "actionable_deck_p0_i0"), ("cart", "actionable_cart_p0_i4"), ("footer1", "actionable_footer_p0_i2"),
-        ("forgotusername", "actionable_forgotusername"), ("dealmedia", "actionable_dealmedia_p0"),
+        ("navbar", "actionable_navbar_p0_i5"),
+        ("carousel", "actionable_carousel_p0_i0"),
+        ("deck", "actionable_deck_p0_i0"),
+        ("cart", "actionable_cart_p0_i4"),
+        ("footer1", "actionable_footer_p0_i2"),
+        ("forgotusername", "actionable_forgotusername"),
+        ("dealmedia", "actionable_dealmedia_p0"),
     ],
-)  # fmt: skip
+)
 def test_a_link_ends_the_episode(name, html_id):
     assert act(shown(site_of(name)), html_id).end is End.LINK
 

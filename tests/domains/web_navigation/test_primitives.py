@@ -10,12 +10,30 @@ from tests.domains.web_navigation.sample_sites import PARTS, site_of
 
 # elements at first view, as observed in the earlier implementation (the cart: those that can be indexed)
 ELEMENTS = {
-    "navbar": 7, "carousel": 10, "dealmedia": 6, "deck": 57, "cart": 34, "footer1": 11, "header": 2, "cc": 9,
+    "navbar": 7,
+    "carousel": 10,
+    "dealmedia": 6,
+    "deck": 57,
+    "cart": 34,
+    "footer1": 11,
+    "header": 2,
+    "cc": 9,
     "cabin": 9,
-    "flighttype": 8, "state": 2, "username": 2, "password": 2, "addressline2": 2, "inpgroup1": 2, "forgotusername": 2,
-    "forgotpassowrd": 2, "header_login": 2, "header_select_items": 2, "next_login_page": 2, "next_login": 2,
-    "next_checkout": 2, "submit": 2,
-}  # fmt: skip
+    "flighttype": 8,
+    "state": 2,
+    "username": 2,
+    "password": 2,
+    "addressline2": 2,
+    "inpgroup1": 2,
+    "forgotusername": 2,
+    "forgotpassowrd": 2,
+    "header_login": 2,
+    "header_select_items": 2,
+    "next_login_page": 2,
+    "next_login": 2,
+    "next_checkout": 2,
+    "submit": 2,
+}
 SHELL = 8  # body, wrap, area, page, container, row, column, form
 BUTTON = 2
 

@@ -59,16 +59,6 @@ def test_members_give_the_episodes_of_single_environments(kind, arguments):
     many.close()
 
 
-def test_gymnasium_makes_vectors_of_texts():
-    envs = gymnasium.make_vec("WebNavigation-Difficulty-01-v0", 2, num_websites=3, observation="text")
-    observations, _ = envs.reset(seed=[3, 4])
-    single = gymnasium.make("WebNavigation-Difficulty-01-v0", num_websites=3, observation="text")
-    assert observations["page"][1] == single.reset(seed=4)[0]["page"]
-    observations, rewards, *_ = envs.step(("submit", "nonsense"))
-    assert (rewards[1], "error: " in observations["page"][1]) == (-0.55, True)
-    envs.close()
-
-
 @pytest.mark.parametrize(
     ("env_id", "kind"),
     [("WebNavigation-Difficulty-01-v0", WebVectorEnv), ("WebNavigation-Composed-01-v0", ComposedWebVectorEnv)],

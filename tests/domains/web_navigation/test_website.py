@@ -10,8 +10,11 @@ from tests.domains.web_navigation.sample_sites import SHOP, site_of
 
 
 def buttons(site, page):
-    return [(node.role, node.text, node.target) for node in site.nodes if node.page == page and node.text and
-            node.role in (NodeRole.NEXT, NodeRole.SUBMIT)]  # fmt: skip
+    return [
+        (node.role, node.text, node.target)
+        for node in site.nodes
+        if node.page == page and node.text and node.role in (NodeRole.NEXT, NodeRole.SUBMIT)
+    ]
 
 
 def test_repetitions_and_nothing_are_dropped_and_order_is_kept():
@@ -56,15 +59,19 @@ def test_a_wrong_design_is_refused_with_its_value(design, message):
 def test_pages_form_a_chain_and_get_a_button_where_they_have_none():
     site = site_of("city", "state", "cc", pages=[0, 1, 2])
     assert [buttons(site, page) for page in range(3)] == [
-        [(NodeRole.NEXT, "Click", 1)], [(NodeRole.NEXT, "Click", 2)], [(NodeRole.SUBMIT, "Click", 0)],
-    ]  # fmt: skip
+        [(NodeRole.NEXT, "Click", 1)],
+        [(NodeRole.NEXT, "Click", 2)],
+        [(NodeRole.SUBMIT, "Click", 0)],
+    ]
 
 
 def test_own_buttons_lead_on_in_order_and_misplaced_ones_do_nothing():
     site = site_of("submit", "next_login", "next_checkout", "next_login", "city", pages=[0, 0, 0, 1, 1])
     assert buttons(site, 0) == [
-        (NodeRole.SUBMIT, "Place Order", -1), (NodeRole.NEXT, "Login and Checkout", 1), (NodeRole.NEXT, "Checkout", 1),
-    ]  # fmt: skip
+        (NodeRole.SUBMIT, "Place Order", -1),
+        (NodeRole.NEXT, "Login and Checkout", 1),
+        (NodeRole.NEXT, "Checkout", 1),
+    ]
     assert buttons(site, 1) == [(NodeRole.NEXT, "Login and Checkout", -1), (NodeRole.SUBMIT, "Click", 0)]
 
 

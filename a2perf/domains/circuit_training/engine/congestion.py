@@ -192,13 +192,30 @@ class Congestion:
         horizontal_capacity = cell_height * rules.routes_per_micron[0]
         vertical_capacity = cell_width * rules.routes_per_micron[1]
         _smoothed_usage(
-            self._horizontal, self._vertical, horizontal_capacity, vertical_capacity, rules.smooth_range, self.maps,
-            np.empty(columns), np.empty(columns), np.empty(columns),
-        )  # fmt: skip
+            self._horizontal,
+            self._vertical,
+            horizontal_capacity,
+            vertical_capacity,
+            rules.smooth_range,
+            self.maps,
+            np.empty(columns),
+            np.empty(columns),
+            np.empty(columns),
+        )
         _add_macros(
-            placement.hard, placement.x, placement.y, placement.box_width, placement.box_height, placement.placed,
-            cell_width, cell_height, *rules.macro_allocation, horizontal_capacity, vertical_capacity, self.maps,
-        )  # fmt: skip
+            placement.hard,
+            placement.x,
+            placement.y,
+            placement.box_width,
+            placement.box_height,
+            placement.placed,
+            cell_width,
+            cell_height,
+            *rules.macro_allocation,
+            horizontal_capacity,
+            vertical_capacity,
+            self.maps,
+        )
         self._cost = -1.0
         self._version = placement.version
         self._rules = rules

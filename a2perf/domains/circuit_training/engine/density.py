@@ -118,9 +118,17 @@ def add_nodes(
         else:
             half_width, half_height = width[node] / 2, height[node] / 2
             add_box(
-                x[node] - half_width, y[node] - half_height, x[node] + half_width, y[node] + half_height, 1.0,
-                cell_width, cell_height, columns, rows, density,
-            )  # fmt: skip
+                x[node] - half_width,
+                y[node] - half_height,
+                x[node] + half_width,
+                y[node] + half_height,
+                1.0,
+                cell_width,
+                cell_height,
+                columns,
+                rows,
+                density,
+            )
 
 
 class Density:

@@ -148,9 +148,19 @@ def place_by_forces(
             springs[:, 0] = np.where(edges.at_port, stiffness * io_factor, stiffness)
             springs[:, 1:] = reach * min(1.0, FULL_SLACK_UP_TO / attract)
         run_phase(
-            steps, max_move, attract, repel, len(movable), position, half,
-            Edges(edges.drivers, edges.start, edges.sinks, springs), macro_slots, np.array(canvas), *grid, memory,
-        )  # fmt: skip
+            steps,
+            max_move,
+            attract,
+            repel,
+            len(movable),
+            position,
+            half,
+            Edges(edges.drivers, edges.start, edges.sinks, springs),
+            macro_slots,
+            np.array(canvas),
+            *grid,
+            memory,
+        )
     placement.x[movable] = position[: len(movable), 0]
     placement.y[movable] = position[: len(movable), 1]
     placement.placed[movable] = 1

@@ -155,10 +155,23 @@ class PlacementCost(EngineNodes):
             state = self.state
             mask = np.empty(columns * rows, dtype=np.int32)
             macro_mask(
-                state.box_width[index], state.box_height[index], not self.netlist.soft[index], *self._spacing,
-                *self._canvas, columns, rows, self._density_map(), state.hard, state.x, state.y, state.box_width,
-                state.box_height, state.placed, self._blockages, mask,
-            )  # fmt: skip
+                state.box_width[index],
+                state.box_height[index],
+                not self.netlist.soft[index],
+                *self._spacing,
+                *self._canvas,
+                columns,
+                rows,
+                self._density_map(),
+                state.hard,
+                state.x,
+                state.y,
+                state.box_width,
+                state.box_height,
+                state.placed,
+                self._blockages,
+                mask,
+            )
         own = self.get_grid_cell_of_node(index)
         if own >= 0:
             mask[own] = 0

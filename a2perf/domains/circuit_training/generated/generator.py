@@ -124,10 +124,10 @@ class _Builder:
         """Returns the names of the input pins at the leaves of a net: distinct, and one per leaf if possible."""
         names: dict[str, None] = {}
         for leaf in leaves:
-            name, at = self.sink_name(leaf), leaf
-            while name in names and len(names) < self.leaves // 2:
-                at = (at + 1) % self.leaves
-                name = self.sink_name(at)
+            name, tried = self.sink_name(leaf), 0
+            while name in names and len(names) < self.leaves // 2 and tried < self.leaves:
+                tried += 1
+                name = self.sink_name((leaf + tried) % self.leaves)
             names[name] = None
         return list(names)
 

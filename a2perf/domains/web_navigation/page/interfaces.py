@@ -1,8 +1,9 @@
-"""What an environment shows of an episode, and how it takes actions: as arrays, as text, or as text with a picture."""
+"""What an environment shows of an episode, and how it takes actions: as arrays, or as an installed package does it."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 import gymnasium
 from numpy.typing import NDArray
@@ -10,32 +11,66 @@ from numpy.typing import NDArray
 from a2perf.domains.web_navigation.arguments import checked_action
 from a2perf.domains.web_navigation.episode import ActionMasks, WebEpisode
 from a2perf.domains.web_navigation.observation import Sizes, observation_space
-from a2perf.domains.web_navigation.page.drawing import WINDOW
-from a2perf.domains.web_navigation.text.actions import ActionText, TextActionError, screenshot_space, text_space
-from a2perf.domains.web_navigation.text.view import TextView
-from a2perf.errors import ConfigError
+from a2perf.domains.web_navigation.sites.website import Site
+from a2perf.domains.web_navigation.solver import solve
+from a2perf.errors import MissingDependency
+from a2perf.plugins import install_line, load_plugin, plugin_names
 
+GROUP = "a2perf.web_observations"
+"""Entry points of further interfaces: a class that takes the episode and ``Sizes``, by the name of the observation."""
 OBSERVATIONS = ("arrays", "text", "full_text", "screenshot")
-_NO_ROW = -1
+
+
+class WebInterface(Protocol):
+    """Observations and actions of one environment."""
+
+    observation_space: gymnasium.Space[Any]
+    action_space: gymnasium.Space[Any]
+
+    def begin(
+        self, profiles: Sequence[Mapping[str, str | bool]], *, reversed_order: bool, seed: int, number: int
+    ) -> dict[str, Any]:
+        """Prepares for a started episode; returns its part of the ``info`` of the reset.
+
+        Args:
+            profiles: gold values per website, in the order of the visits.
+            reversed_order: whether the last website is named first.
+            seed: the last seed of the environment.
+            number: of the episode since that seed, from 1.
+        """
+
+    def act(self, action: Any) -> tuple[float, bool, bool]:
+        """Does an action of the action space; returns reward, terminated, truncated."""
+
+    def observation(self) -> dict[str, Any]:
+        """Returns the observation; the caller may keep it."""
+
+    def info(self) -> dict[str, Any]:
+        """Returns its part of the ``info`` of a step."""
+
+    def solution(self, site: Site) -> list[Any]:
+        """Returns the actions that solve a website of the episode."""
 
 
 class ArrayInterface:
-    """Observations are arrays, actions are numbers."""
+    """Observations are arrays, actions are numbers. See ``WebInterface``."""
 
     def __init__(self, episode: WebEpisode, sizes: Sizes, conceptual: bool, words: int) -> None:
         self.observation_space: gymnasium.Space[Any] = observation_space(sizes, words, episode.step_limit)
         self.action_space: gymnasium.Space[Any] = gymnasium.spaces.Discrete(sizes.actions)
         self._episode = episode
-        self._actions = sizes.actions
+        self._sizes = sizes
         self._masks = ActionMasks(sizes, conceptual)
 
-    def begin(self, instruction: str) -> dict[str, Any]:
-        """Prepares for a started episode; returns its part of the ``info`` of the reset."""
+    def begin(
+        self, profiles: Sequence[Mapping[str, str | bool]], *, reversed_order: bool, seed: int, number: int
+    ) -> dict[str, Any]:
+        """Returns ``action_mask``."""
         return self.info()
 
     def act(self, action: Any) -> tuple[float, bool, bool]:
         """Does an action of the action space; returns reward, terminated, truncated."""
-        return self._episode.step(checked_action(action, self._actions))
+        return self._episode.step(checked_action(action, self._sizes.actions))
 
     def observation(self) -> dict[str, NDArray[Any]]:
         """Returns copies of the arrays."""
@@ -45,53 +80,24 @@ class ArrayInterface:
         """Returns ``action_mask``: 1 for each action with a listed element and an existing profile row, shape (n,)."""
         return {"action_mask": self._masks(self._episode.frame).copy()}
 
-
-class TextInterface:
-    """Observations are ``instruction`` and ``page`` as texts, perhaps with a ``screenshot``; actions are texts."""
-
-    def __init__(self, episode: WebEpisode, sizes: Sizes, *, full: bool = False, picture: bool = False) -> None:
-        shape = (WINDOW[1], WINDOW[0], 3)
-        self.observation_space: gymnasium.Space[Any] = screenshot_space(shape) if picture else text_space()
-        self.action_space: gymnasium.Space[Any] = ActionText(sizes.elements)
-        self.view = TextView(episode, full=full)
-        self.error: str | None = None
-        self.instruction = ""
-        self._episode = episode
-        self._picture = picture
-
-    def begin(self, instruction: str) -> dict[str, Any]:
-        """Returns ``instruction`` and ``error``."""
-        self.instruction, self.error = instruction, None
-        return {"instruction": instruction, "error": None}
-
-    def act(self, action: Any) -> tuple[float, bool, bool]:
-        """Does an action; an invalid text costs a step."""
-        if not isinstance(action, str):
-            raise ConfigError(f"{action!r:.100} is not a text action", hint="give a text, for example 'submit'")
-        self.error = None
-        try:
-            row, value = self.view.resolve(action)
-        except TextActionError as error:
-            self.error = str(error)
-            row, value = _NO_ROW, None
-        return self._episode.act(row, value)
-
-    def observation(self) -> dict[str, Any]:
-        """Returns the texts, and the picture if there is one."""
-        shown: dict[str, Any] = {"instruction": self.instruction, "page": self.view.page(self.error)}
-        if self._picture:
-            shown["screenshot"] = self._episode.backend.picture()
-        return shown
-
-    def info(self) -> dict[str, Any]:
-        """Returns ``error``: the message about the action, None if it was valid."""
-        return {"error": self.error}
+    def solution(self, site: Site) -> list[int]:
+        """Returns the numbers of the actions that solve a website of the episode."""
+        return solve(site, self._episode.gold, self._sizes, self._episode.profile)
 
 
-def interface_of(
-    name: str, episode: WebEpisode, sizes: Sizes, conceptual: bool, words: int
-) -> ArrayInterface | TextInterface:
-    """Returns the interface with a name of ``OBSERVATIONS``."""
+def interface_of(name: str, episode: WebEpisode, sizes: Sizes, conceptual: bool, words: int) -> WebInterface:
+    """Returns the interface with a name of ``OBSERVATIONS``.
+
+    Raises:
+        MissingDependency: the distribution that brings it is not installed.
+        ConfigError: the distribution is broken.
+    """
     if name == "arrays":
         return ArrayInterface(episode, sizes, conceptual, words)
-    return TextInterface(episode, sizes, full=name == "full_text", picture=name == "screenshot")
+    if name not in plugin_names(GROUP):
+        raise MissingDependency(
+            f"observation={name!r} of web navigation comes with the distribution a2perf-agents",
+            hint=install_line("agents"),
+        )
+    made: WebInterface = load_plugin(GROUP, name, "web observation", gives="an interface")(episode, sizes)
+    return made
