@@ -59,9 +59,18 @@ _SHARES_ID = "using up pipe memory, which the kernel counts together with that o
 _IS_ROOT = "acting as root of the evaluator's container, which has no other id to give"
 _SECRETS = ("keys", "key-users", "timer_list", "kcore")
 _COUNTERS = (
-    "buddyinfo", "cgroups", "diskstats", "interrupts", "pagetypeinfo", "schedstat", "slabinfo", "softirqs", "swaps",
-    "vmstat", "zoneinfo",
-)  # fmt: skip
+    "buddyinfo",
+    "cgroups",
+    "diskstats",
+    "interrupts",
+    "pagetypeinfo",
+    "schedstat",
+    "slabinfo",
+    "softirqs",
+    "swaps",
+    "vmstat",
+    "zoneinfo",
+)
 """Files of ``/proc`` that count for the whole host."""
 
 _NO_NETWORK = "no network except a private loopback"
@@ -131,9 +140,18 @@ def _probe(program: str) -> _Probe:
 
 
 _NAMESPACES = (
-    "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL", "--hostname", view.HOST_NAME,
-    "--uid", str(view.USER_ID), "--gid", str(view.USER_ID),
-)  # fmt: skip
+    "--unshare-all",
+    "--die-with-parent",
+    "--new-session",
+    "--cap-drop",
+    "ALL",
+    "--hostname",
+    view.HOST_NAME,
+    "--uid",
+    str(view.USER_ID),
+    "--gid",
+    str(view.USER_ID),
+)
 
 
 class BubblewrapSandbox:
@@ -150,9 +168,15 @@ class BubblewrapSandbox:
         kept_apart = (_OVERLAYS,) if self._has_overlays() else ()
         alone = () if network else (_NO_NETWORK,)
         return [
-            *LIFECYCLE, identity, *_GUARANTEES, *kept_apart, *alone, *GUARANTEES_OF_LIMITS, *pinned_guarantee(),
+            *LIFECYCLE,
+            identity,
+            *_GUARANTEES,
+            *kept_apart,
+            *alone,
+            *GUARANTEES_OF_LIMITS,
+            *pinned_guarantee(),
             *self._inner.grouped_guarantees(),
-        ]  # fmt: skip
+        ]
 
     def missing(self, *, network: bool = False) -> list[str]:
         """Returns what the level does not prevent."""

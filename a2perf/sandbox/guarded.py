@@ -30,8 +30,14 @@ _SIGNALS = frozenset(int(number) for number in signal.Signals)
 def guard_document(spec: SandboxSpec) -> dict[str, object]:
     """Returns the part of the guard's instructions that is the same at every level."""
     names = (
-        "wall_s", "cpu_s", "memory_bytes", "processes", "file_size_bytes", "artifact_bytes", "artifact_entries",
-    )  # fmt: skip
+        "wall_s",
+        "cpu_s",
+        "memory_bytes",
+        "processes",
+        "file_size_bytes",
+        "artifact_bytes",
+        "artifact_entries",
+    )
     values = {name: getattr(spec.limits, name) for name in names}
     if spec.limits.memory_shares is None:
         values["private_bytes"] = spec.limits.memory_bytes
@@ -308,8 +314,17 @@ class GuardedProcess:
         peak, killed, refused_forks = map(int, self._done[4:7])
         oom_kills = None if killed < 0 else killed  # below 0: no group counts them
         return Ending(
-            exit_code, number, limit, value, self._killed, wall_s=self._wall_s,
+            exit_code,
+            number,
+            limit,
+            value,
+            self._killed,
+            wall_s=self._wall_s,
             cpu_s=max(float(self._done[2]), self._clock.seconds() if self._clock else 0.0),
-            max_rss_bytes=int(self._done[3]) * 1024, peak_memory_bytes=peak or None,
-            oom_kills=oom_kills, refused_forks=refused_forks, dropped_bytes=dropped, collected=self._collected,
-        )  # fmt: skip
+            max_rss_bytes=int(self._done[3]) * 1024,
+            peak_memory_bytes=peak or None,
+            oom_kills=oom_kills,
+            refused_forks=refused_forks,
+            dropped_bytes=dropped,
+            collected=self._collected,
+        )

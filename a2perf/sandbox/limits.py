@@ -184,7 +184,7 @@ class ControlGroup:
     def __init__(self, where: GroupParent, limits: Limits) -> None:
         self.version = where.version
         self.folders: dict[str, Path] = {}
-        if limits.cpus is None:
+        if limits.cpus is None and int(os.environ.get(PARALLEL_RUNS_VARIABLE) or 1) == 1:
             where = _without_scheduling(where)
         name = f"{_PREFIX}{mark()}-{next(_numbers)}"
         if where.version == 2:
@@ -279,7 +279,8 @@ def _shared_group(where: GroupParent) -> GroupParent:
 def _without_scheduling(where: GroupParent) -> GroupParent:
     """Returns ``where`` without the controller ``cpu`` and controllers mounted together with it.
 
-    A separate group in the scheduler makes the wake-up of every step slower; a tree without a limit does not need one.
+    A separate group in the scheduler makes the wake-up of every step slower. A tree needs one for a limit, and beside
+    other runs: groups have equal weights, so a run with many processes takes no processor time from the others.
     """
     scheduling = where.parents.get("cpu") if where.version == 1 else None
     kept = {name: path for name, path in where.parents.items() if name != "cpu" and path != scheduling}

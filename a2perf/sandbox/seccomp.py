@@ -186,28 +186,42 @@ def program(machine: str | None = None, *, pinned: bool = False) -> bytes:
     # The C library opens a route socket in getaddrinfo and getifaddrs: this protocol has to stay allowed.
     for numbers in _SOCKETS.values():
         rule(
-            numbers[column], "socket", _argument(0), *_one_of(_FAMILIES, "allow"), (_EQUAL, "", "family", _NETLINK),
-            _argument(2), (_EQUAL, "allow", "family", _ROUTE),
-        )  # fmt: skip
+            numbers[column],
+            "socket",
+            _argument(0),
+            *_one_of(_FAMILIES, "allow"),
+            (_EQUAL, "", "family", _NETLINK),
+            _argument(2),
+            (_EQUAL, "allow", "family", _ROUTE),
+        )
     for *numbers_, which in _CHANGES_OF_MODE.values():
         # A set-group-ID bit alone is not an error: folders of shared projects have it, and copying one has to succeed.
         # The call reports success without an effect, like the kernel's own handling of files of other groups.
         rule(
-            numbers_[column], f"change {which}", _argument(which), (_ANY_BIT, "refuse", "", _SET_USER_ID),
+            numbers_[column],
+            f"change {which}",
+            _argument(which),
+            (_ANY_BIT, "refuse", "", _SET_USER_ID),
             (_ANY_BIT, "pretend", "allow", _SET_GROUP_ID),
-        )  # fmt: skip
+        )
     for *numbers_, which, flags in _CREATIONS.values():
         creates = [] if flags is None else [_argument(flags), (_ANY_BIT, "", "allow", _CREATES)]
         rule(
-            numbers_[column], f"create {which} {flags}", *creates, _argument(which),
+            numbers_[column],
+            f"create {which} {flags}",
+            *creates,
+            _argument(which),
             (_ANY_BIT, "refuse", "allow", _SET_USER_ID | _SET_GROUP_ID),
-        )  # fmt: skip
+        )
     rule(_IOCTL[column], "ioctl", _argument(1), *_one_of(_IOCTLS, "refuse"), (_RETURN, "", "", _ALLOW))
     rule(_FCNTL[column], "fcntl", _argument(1), *_one_of(_FCNTLS, "refuse"), (_RETURN, "", "", _ALLOW))
     rule(
-        _PERSONALITY[column], "personality", _argument(0), *_one_of(_PERSONALITIES, "allow"),
+        _PERSONALITY[column],
+        "personality",
+        _argument(0),
+        *_one_of(_PERSONALITIES, "allow"),
         (_RETURN, "", "", _ERRNO | errno.EPERM),
-    )  # fmt: skip
+    )
     rule(_PRCTL[column], "prctl", _argument(0), (_EQUAL, "refuse", "allow", _MEMORY_MERGE))
     rule(_MADVISE[column], "madvise", _argument(2), (_EQUAL, "refuse", "allow", _MERGEABLE))
     if pinned:
@@ -247,9 +261,13 @@ def _assembled(architecture: int, calls: list[_Line], blocks: dict[str, list[_Li
     ]
     # "pretend" has the error number 0: the kernel then skips the call and returns success.
     verdicts = {
-        "allow": _ALLOW, "refuse": _ERRNO | errno.EPERM, "absent": _ERRNO | errno.ENOSYS, "pretend": _ERRNO,
-        "family": _ERRNO | errno.EAFNOSUPPORT, "kill": _KILL_PROCESS,
-    }  # fmt: skip
+        "allow": _ALLOW,
+        "refuse": _ERRNO | errno.EPERM,
+        "absent": _ERRNO | errno.ENOSYS,
+        "pretend": _ERRNO,
+        "family": _ERRNO | errno.EAFNOSUPPORT,
+        "kill": _KILL_PROCESS,
+    }
     labels: dict[str, int] = {}
     for name, lines in {**blocks, **{name: [(_RETURN, "", "", value)] for name, value in verdicts.items()}}.items():
         labels[name] = len(listing)

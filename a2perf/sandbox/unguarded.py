@@ -68,11 +68,15 @@ class _Unguarded:
         self._ending: Ending | None = None
         with open(spec.stdout or os.devnull, "ab") as stdout, open(spec.stderr or os.devnull, "ab") as stderr:
             self._popen = subprocess.Popen(
-                [os.fspath(word) for word in spec.argv], cwd=spec.cwd, env=SYSTEM_VARIABLES | dict(spec.env),
-                stdin=subprocess.PIPE if spec.stdin else subprocess.DEVNULL, stdout=stdout, stderr=stderr,
+                [os.fspath(word) for word in spec.argv],
+                cwd=spec.cwd,
+                env=SYSTEM_VARIABLES | dict(spec.env),
+                stdin=subprocess.PIPE if spec.stdin else subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=stderr,
                 # Ctrl-C in a console goes to all processes of its group.
                 creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
-            )  # fmt: skip
+            )
         self.pid = self.tree_root = self._popen.pid
         self._tree: set[psutil.Process] = set()
         with contextlib.suppress(psutil.Error, OSError):  # it has ended already

@@ -16,13 +16,34 @@ from pathlib import Path
 from a2perf.sandbox.interface import SandboxSpec
 
 SYSTEM = (
-    "/usr", "/etc/alternatives", "/etc/ca-certificates", "/etc/chromium", "/etc/chromium.d", "/etc/fonts",
-    "/etc/glvnd", "/etc/gai.conf", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/localtime",
-    "/etc/host.conf", "/etc/locale.alias", "/etc/mime.types", "/etc/nsswitch.conf", "/etc/OpenCL", "/etc/os-release",
+    "/usr",
+    "/etc/alternatives",
+    "/etc/ca-certificates",
+    "/etc/chromium",
+    "/etc/chromium.d",
+    "/etc/fonts",
+    "/etc/glvnd",
+    "/etc/gai.conf",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/localtime",
+    "/etc/host.conf",
+    "/etc/locale.alias",
+    "/etc/mime.types",
+    "/etc/nsswitch.conf",
+    "/etc/OpenCL",
+    "/etc/os-release",
     "/etc/pki/ca-trust/extracted",
-    "/etc/pki/tls/certs", "/etc/protocols", "/etc/services", "/etc/ssl/certs", "/etc/ssl/openssl.cnf",
-    "/etc/timezone", "/etc/vulkan", "/sys/devices/system/cpu",
-)  # fmt: skip
+    "/etc/pki/tls/certs",
+    "/etc/protocols",
+    "/etc/services",
+    "/etc/ssl/certs",
+    "/etc/ssl/openssl.cnf",
+    "/etc/timezone",
+    "/etc/vulkan",
+    "/sys/devices/system/cpu",
+)
 """Programs, libraries and settings without secrets; paths that a host does not have are skipped."""
 
 NETWORK = ("/etc/resolv.conf",)

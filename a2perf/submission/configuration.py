@@ -33,9 +33,7 @@ _ENVIRONMENT = "create_domain.env_name"
 _record: ConfigurationRecord | None = None
 
 
-def load(
-    file: GinFile, bindings: Sequence[str], *, trusted: bool = False, task: Sequence[str] = ()
-) -> list[str]:  # fmt: skip
+def load(file: GinFile, bindings: Sequence[str], *, trusted: bool = False, task: Sequence[str] = ()) -> list[str]:
     """Loads a gin file and then the organizer's bindings into gin's global configuration, and checks the result.
 
     A participant's file is read as data; ``participant_settings`` lists what it may set. The bindings override it. If

@@ -50,3 +50,18 @@ def settled(given: str | Path, submission: Path | None, what: str) -> Path:
         current = "/" if target.startswith("/") else current
         waiting += target.split("/")[::-1]
     return Path(current)
+
+
+def submission_folder(
+    given: str | os.PathLike[str], hint: str = "give the folder that holds train.py and inference.py"
+) -> Path:
+    """Returns the path of a submission's folder with the home for ``~``.
+
+    Raises:
+        ConfigError: it does not exist, or is a file.
+    """
+    folder = Path(given).expanduser()
+    if not folder.is_dir():
+        kind = "is a file" if folder.exists() else "does not exist"
+        raise ConfigError(f"the submission folder {given} {kind}", hint=hint)
+    return folder

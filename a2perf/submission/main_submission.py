@@ -25,11 +25,12 @@ from a2perf.errors import ConfigError, UserError
 from a2perf.runs.bundles.layout import MANIFEST, METRICS
 from a2perf.sandbox import limits
 from a2perf.submission import configuration
+from a2perf.submission.evaluator import tracking
 from a2perf.submission.evaluator.process import participant_home
 from a2perf.submission.evaluator.progress import RunProgress, run_progress
 from a2perf.submission.evaluator.submitted.folder_content import bundle_folder
 from a2perf.submission.gin_origin import is_inside, locate
-from a2perf.submission.given_paths import settled
+from a2perf.submission.given_paths import settled, submission_folder
 from a2perf.submission.options import normalised, parse_participant_args, set_verbosity
 from a2perf.submission.run_options import RunOptions, run_options
 from a2perf.submission.settings import Submission
@@ -85,7 +86,7 @@ def _status(flags: dict[str, Any]) -> int:
     try:
         if set_verbosity(verbosity) < 0 and type(progress) is RunProgress:
             progress = run_progress(quiet=True)
-        return evaluate(options=RunOptions.taken_from(flags), progress=progress, **flags)
+        return run(options=RunOptions.taken_from(flags), progress=progress, **flags)
     except UserError as error:
         progress.refused(error)
         return int(error.exit_code)
@@ -99,7 +100,7 @@ def _status(flags: dict[str, Any]) -> int:
         return int(ExitCode.INFRASTRUCTURE)
 
 
-def evaluate(
+def run(
     *,
     gin_config: str,
     submission: str | None,
@@ -114,16 +115,19 @@ def evaluate(
     as_json: bool = False,
     progress: RunProgress | None = None,
 ) -> int:
-    """Parses the configuration and runs the submission; the arguments are the flags of the same names.
+    """Parses the configuration and runs the configured mode to its bundle; the arguments are the flags of that name.
 
     ``progress`` receives progress; by default it is printed to standard error.
+
+    Returns:
+        The exit status: 0 success, 1 the participant failed, 3 infrastructure, 130 interrupted.
 
     Raises:
         UserError: a flag, the configuration or the submission's folder is wrong.
     """
     from a2perf.submission import submission_util  # makes the configurable names known to gin
 
-    folder = None if submission is None else _existing_folder(submission)
+    folder = None if submission is None else submission_folder(submission).resolve()
     trusted = options.trusts_submission
     of_task = task_bindings(domain, task)  # first: an unknown task is a clearer error than a missing gin file
     config = locate(gin_config, submission=folder, domain=domain, task=task, trusted=trusted)
@@ -146,49 +150,46 @@ def evaluate(
         names = ", ".join(f"create_domain.{name}" for name in dropped)
         progress.say(f"left out of {config.name}, because it belongs to another task: {names}")
     with outside_of(folder):
-        status = run(settings, force=force, progress=progress)
+        if settings.run_offline_metrics_only:
+            from a2perf.submission import rescoring
+
+            status = rescoring.run(settings, progress=progress)
+        else:
+            # Even if the run turns out to be finished: the process that finished it may have been killed before its
+            # clean-up.
+            participant_home.sweep()
+            limits.sweep(limits.place())
+            # The module has the name of the mode; the other modes are not imported.
+            mode = importlib.import_module(f"a2perf.submission.evaluator.{BenchmarkMode(settings.mode).value}")
+            status = mode.run(settings, force=force, progress=progress)
+            for remark in tracking.remarks(settings.root / BenchmarkMode(settings.mode).value):
+                progress.say(remark)
     if as_json:
         print(json.dumps(_result(settings, status), indent=2))
-    return status
-
-
-def run(settings: Submission, *, force: bool = False, progress: RunProgress | None = None) -> int:
-    """Runs the configured mode to its bundle.
-
-    Returns:
-        The exit status: 0 success, 1 the participant failed, 3 infrastructure, 130 interrupted.
-
-    Raises:
-        UserError: a setting or the submission is wrong.
-    """
-    if settings.run_offline_metrics_only:
-        from a2perf.submission import rescoring
-
-        return rescoring.run(settings, progress=progress)
-    # Even if the run turns out to be finished: the process that finished it may have been killed before its clean-up.
-    participant_home.sweep()
-    limits.sweep(limits.place())
-    # The module has the name of the mode; the other modes are not imported.
-    module = importlib.import_module(f"a2perf.submission.evaluator.{BenchmarkMode(settings.mode).value}")
-    return int(module.run(settings, force=force, progress=progress))
+    return int(status)
 
 
 def warm_up(
-    *, gin_config: str, submission: str | None, bindings: tuple[str, ...], domain: str | None, task: str | None,
+    *,
+    gin_config: str,
+    submission: str | None,
+    bindings: tuple[str, ...],
+    domain: str | None,
+    task: str | None,
     **flags: Any,
-) -> None:  # fmt: skip
+) -> None:
     """Imports what a run with these flags imports, and plays an episode in its environment; no submission is imported.
 
     Raises:
         UserError: the configuration is wrong.
     """
+    from a2perf.domains.package_code import package_sha256
     from a2perf.domains.tfa.suite_gym import create_domain
     from a2perf.sandbox import strongest_level
     from a2perf.submission import submission_util
-    from a2perf.submission.evaluator.process.own_code import package_sha256
     from a2perf.submission.evaluator.submitted.identity import RunTask
 
-    folder = None if submission is None else _existing_folder(submission)
+    folder = None if submission is None else submission_folder(submission).resolve()
     trusted = RunOptions.taken_from(flags).trusts_submission
     config = locate(gin_config, submission=folder, domain=domain, task=task, trusted=trusted)
     configuration.load(config, bindings, task=task_bindings(domain, task), trusted=trusted)
@@ -275,16 +276,6 @@ def task_bindings(domain: str | None, task: str | None) -> list[str]:
         f"create_domain.env_name = {found.env_id!r}",
         *(f"create_domain.{name} = {value!r}" for name, value in found.kwargs.items()),
     ]
-
-
-def _existing_folder(given: str) -> Path:
-    folder = Path(given).expanduser()
-    if not folder.is_dir():
-        kind = "is a file" if folder.exists() else "does not exist"
-        raise ConfigError(
-            f"the submission folder {given} {kind}", hint="give the folder that contains train.py and inference.py"
-        )
-    return folder.resolve()
 
 
 def _writable_folder(given: str | None, submission: Path | None) -> Path:

@@ -104,11 +104,15 @@ def to_gin(value: Any) -> str:
     return repr(value)
 
 
+_ARGUMENTS = frozenset(("env_name", "root_dir", "env_wrappers", "gym_env_wrappers", "framework"))
+
+
 def environment_bindings(kwargs: Any, option: str, hint: str) -> list[str]:
     """Returns the bindings of an environment's arguments.
 
     Raises:
-        ConfigError: they are not a mapping from names to values of JSON.
+        ConfigError: they are not a mapping from names to values of JSON, or have the name of another argument of
+            ``create_domain``.
     """
     try:
         json.dumps(kwargs)
@@ -117,6 +121,11 @@ def environment_bindings(kwargs: Any, option: str, hint: str) -> list[str]:
         is_valid = False
     if not is_valid:
         raise ConfigError(f"{option} is not a JSON object: {kwargs!r}", hint=f"write {hint}")
+    if taken := _ARGUMENTS.intersection(kwargs):
+        raise ConfigError(
+            f"{option}: {', '.join(sorted(taken))} is an argument of create_domain, not of an environment",
+            hint="register an id that has it: gymnasium.register('Own-v0', 'own_envs:make')",
+        )
     return [f"create_domain.{name} = {to_gin(value)}" for name, value in kwargs.items()]
 
 

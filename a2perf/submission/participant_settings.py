@@ -101,7 +101,9 @@ ALLOWED: dict[str, Rule] = {
         ),
         "%BenchmarkDomain.X or the name of a domain (`a2perf envs list`)",
     ),
-    "Submission.generalization_tasks": _list_of(lambda value: _is_text(value, 200), 100, "names of tasks"),
+    "Submission.generalization_tasks": _list_of(
+        lambda value: _is_text(value, 200) and ":" not in value, 100, "names of tasks without a package"
+    ),
     _ENVIRONMENT: _text(200),
     # its own code and its own training run
     "Submission.participant_args": Rule(
@@ -111,7 +113,7 @@ ALLOWED: dict[str, Rule] = {
     "Submission.train_energy_limit_kwh": _number(1e-9, 1e6, none=True),
     # how much is measured
     "Submission.time_participant_code": _FLAG,
-    "Submission.num_inference_steps": _number(0, 100_000, int),
+    "Submission.num_inference_steps": _number(0, 100_000, int, none=True),
     "Submission.num_warmup_steps": _number(0, 10_000, int),
     "Submission.num_inference_episodes": _number(1, 1_000, int),
     "Submission.num_generalization_episodes": _number(1, 1_000, int),

@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 
 from a2perf.constants import BenchmarkMode, ExitCode
-from a2perf.errors import ConfigError, UserError
+from a2perf.errors import ConfigError, UserError, command_line
 from a2perf.records import LatencyResults, RolloutResults, RunState
 from a2perf.runs.bundles.agreement import integrity
 from a2perf.runs.bundles.files import files_of
@@ -47,7 +47,7 @@ def run(settings: Submission, *, progress: RunProgress | None = None) -> int:
             f"{path} is not a recorded run", hint="run the mode first, or give the --root-dir of a recorded run"
         )
     write_json(values / SCORES, score_runs([settings.root]))
-    progress.say(done)
+    progress.say(f"{done}; `{command_line('a2perf', 'score', settings.root)}` prints them")
     return int(ExitCode.SUCCESS)
 
 
@@ -66,7 +66,7 @@ def _restore(settings: Submission, path: Path, progress: RunProgress) -> None:
             write_rollouts(rollouts, read_record(rollouts, RolloutResults), Journal(journal))
     if (path / METRICS / LATENCY_FILE).exists():
         read_record(path / METRICS / LATENCY_FILE, LatencyResults)
-    results.publish_from(path, path.name, settings.values, emissions=settings.measure_emissions)
+    results.publish_from(path, path.name, settings)
 
 
 def _is_earlier(root: Path) -> bool:

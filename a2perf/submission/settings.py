@@ -27,14 +27,18 @@ from a2perf.submission.run_services import wanted_services
 
 CHOICES = {
     "inference_data": ("fresh", "sampled"),
-    "python_env": ("shared", "isolated", "built"),
+    "python_env": ("shared", "isolated"),
     "fresh_policy": ("run", "episode"),
 }
 """The valid values of enumerated settings."""
 
 _AT_LEAST_ONE = (
-    "num_inference_episodes", "num_generalization_episodes", "repeats", "concurrent_episodes",
-)  # fmt: skip
+    "num_inference_episodes",
+    "num_generalization_episodes",
+    "repeats",
+    "concurrent_episodes",
+    "batch",
+)
 _MOST_S = 2_000_000.0  # 23 days: the system calls that wait count 2**31 milliseconds
 AT_MOST = {
     "train_time_limit_s": _MOST_S,
@@ -45,6 +49,7 @@ AT_MOST = {
     "cpu_limit": 2**16,
     "process_limit": 2**22,
     "artifact_limit_bytes": 2**50,
+    "batch": 2**12,
 }
 """The largest valid value of each limit on the participant's processes."""
 
@@ -67,17 +72,29 @@ NEUTRAL = {
 """Settings that are not part of a run's identity, with the reason: they cannot change a number or a claim."""
 
 _IN_MANIFEST = (
-    "mode", "domain", "seed", "participant_args", "repeats", "perturbations", "concurrent_episodes", "services",
-)  # fmt: skip
+    "mode",
+    "domain",
+    "seed",
+    "participant_args",
+    "repeats",
+    "perturbations",
+    "concurrent_episodes",
+    "services",
+)
 """Settings that are part of the identity under fields of the manifest."""
 
 _BY_CONTENT = ("seeds_from", "held_out_task", "evaluation_seeds_file")
 
 
 def option(
-    default: Any, help: str, *, metavar: str | None = None, one_run: bool = False, takes_value: bool = False,
+    default: Any,
+    help: str,
+    *,
+    metavar: str | None = None,
+    one_run: bool = False,
+    takes_value: bool = False,
     path: bool = False,
-) -> Any:  # fmt: skip
+) -> Any:
     """Declares a setting that is also an option of the commands.
 
     Args:
@@ -103,7 +120,7 @@ class RunLimits:
         train_energy_limit_kwh: energy above idle of the same processes, or None. Reaching it is not a failure.
         run_time_limit_s: wall time of a whole run in seconds, resumed attempts included; by default one day, for
             training seven days. Reaching it is a failure of the kind ``timeout``.
-        call_timeout_s: limit of one ``infer_once`` call in seconds.
+        call_timeout_s: limit of one ``infer_once`` call in seconds; waits for a processor do not count.
         load_timeout_s: limit of starting the interpreter, importing the submission and ``load_policy``, in seconds. An
             environment that returns nothing for this time and that of a call ends the run.
         memory_limit_bytes: of each process and of all together; by default a share of the host's memory for all; 0 for
@@ -169,8 +186,10 @@ class Episodes:
     """Which episodes are played, and which calls are timed.
 
     Attributes:
-        num_inference_steps: number of timed calls of ``infer_once``; 0 measures no latency.
-        num_warmup_steps: number of untimed calls before them.
+        num_inference_steps: number of timed calls of ``infer_once`` before the scored steps; 0 makes none. By default
+            the scored steps are timed alone; if they are fewer than 300, further calls follow them, at most 1,000, for
+            at most the time of the scored episodes plus one second.
+        num_warmup_steps: number of calls before the timed ones, unless 0 of these were asked for.
         num_inference_episodes: episodes in inference mode.
         num_generalization_episodes: episodes per task in generalization mode.
         generalization_tasks: names of the tasks; by default the domain's list.
@@ -178,9 +197,10 @@ class Episodes:
         perturbations: names of perturbations of the domain, or ``["all"]``.
         concurrent_episodes: episodes of a task at the same time. Above 1, ``fresh_policy`` is ``"episode"``, and the
             episodes are those that would be played in turn.
+        batch: episodes that are played together: the policy gets their observations in one call of ``infer_batch``.
+            One of them is played again alone, and other actions fail the run. No latency is measured.
         inference_data: ``"fresh"`` measures latency on observations of rollouts that the policy has not seen before,
-            ``"sampled"`` on random samples of the observation space (as the earlier platform did). ``"recorded"`` is
-            accepted for older files and means ``"fresh"``.
+            ``"sampled"`` on random samples of the observation space (as the earlier platform did).
         seed: root seed of everything random in the run.
         public_seeds: seeds depend on the root seed alone; by default also on a secret of the evaluator, see ``seeds``.
         evaluation_seeds_file: file of episode seeds that the participant never sees.
@@ -190,7 +210,7 @@ class Episodes:
             for each, which then remembers nothing in processes and files; counters of the kernel can carry a few bits.
     """
 
-    num_inference_steps: int = 1000
+    num_inference_steps: int | None = None
     num_warmup_steps: int = 10
     num_inference_episodes: int = 1
     num_generalization_episodes: int = 1
@@ -204,6 +224,9 @@ class Episodes:
     concurrent_episodes: int = option(
         1, "Episodes to play at the same time, each with a new participant process.", metavar="N"
     )
+    batch: int = option(
+        1, "Episodes to play together, with one call of infer_batch for their observations.", metavar="N"
+    )
     inference_data: str = "fresh"
     seed: int = 0
     public_seeds: bool = option(
@@ -216,21 +239,24 @@ class Episodes:
     held_out_task: str | None = _path()
     fresh_policy: str = "run"
 
+    @property
+    def studies_reliability(self) -> bool:
+        """Whether the run plays more than the scored episodes."""
+        return self.repeats > 1 or bool(self.perturbations)
+
 
 @dataclass(frozen=True, kw_only=True)
 class PythonEnv:
     """Which Python the participant uses.
 
     Attributes:
-        python_env: ``"shared"``; ``"isolated"``: an environment from its requirements.txt, kept for later runs; or
-            ``"built"``: packages without a wheel too; their code then runs in the sandbox of the installation.
+        python_env: ``"shared"``, or ``"isolated"``: an environment from its requirements.txt, kept for later runs.
         participant_python: interpreter, or base of an isolated environment; by default the evaluator's.
     """
 
     python_env: str = option(
         "shared",
-        "Packages of the participant: shared (those of a2perf), isolated (installed from its requirements.txt) or "
-        "built (also those without a wheel).",
+        "Packages of the participant: shared (those of a2perf) or isolated (installed from its requirements.txt).",
         metavar="KIND",
     )
     participant_python: str | None = option(None, "Interpreter of the participant process.", metavar="FILE", path=True)
@@ -246,9 +272,10 @@ class Trackers:
     """How costs are sampled.
 
     Attributes:
-        measure_emissions: write the classic emissions file, and codecarbon's own if ``track_emissions_decorator`` asks
-            for them. Time, memory, power and energy are always in the bundle, sampled every second or, if that is
-            less, every ``track_emissions_decorator.measure_power_secs``.
+        measure_emissions: write the classic emissions file, unless ``track_emissions_decorator.save_to_file`` is
+            ``False``, and codecarbon's own if ``track_emissions_decorator`` asks for them. Time, memory, power and
+            energy are always in the bundle, sampled every second or, if that is less, every
+            ``track_emissions_decorator.measure_power_secs``.
     """
 
     measure_emissions: bool = False
@@ -281,9 +308,13 @@ class Recording:
 
 
 RECORDS: Mapping[str, type] = {
-    "Recording": Recording, "Episodes": Episodes, "Limits": RunLimits, "Confinement": Confinement,
-    "PythonEnv": PythonEnv, "Trackers": Trackers,
-}  # fmt: skip
+    "Recording": Recording,
+    "Episodes": Episodes,
+    "Limits": RunLimits,
+    "Confinement": Confinement,
+    "PythonEnv": PythonEnv,
+    "Trackers": Trackers,
+}
 """The records by their name in gin files, in the order of their options."""
 
 
@@ -298,10 +329,8 @@ class Submission(Trackers, PythonEnv, Confinement, RunLimits, Episodes, Recordin
         participant_args: arguments of ``train`` and ``load_policy``; the values are strings.
         trained_root_dir: root directory of the training run that made the policy; by default this run's.
         time_participant_code: accepted for older files: False is the same as ``num_inference_steps = 0``.
-        num_recorded_observations: accepted for older files, without effect.
         plot_metrics: accepted for older files, without effect; the report draws the plots.
         reliability_metrics: accepted for older files, without effect; `a2perf score` writes every metric.
-        python_env_builds: accepted for older files: True makes ``"built"`` of ``python_env = "isolated"``.
     """
 
     mode: BenchmarkMode | str | None = None
@@ -310,23 +339,14 @@ class Submission(Trackers, PythonEnv, Confinement, RunLimits, Episodes, Recordin
     participant_args: dict[str, str] = field(default_factory=dict)
     trained_root_dir: str | None = _path()
     time_participant_code: InitVar[bool] = True
-    num_recorded_observations: InitVar[int] = 1000
     plot_metrics: InitVar[bool] = True
     reliability_metrics: InitVar[Sequence[Any] | None] = None
-    python_env_builds: InitVar[bool] = False
 
-    def __post_init__(self, time_participant_code: bool, *earlier: Any) -> None:
+    def __post_init__(self, time_participant_code: bool, plot_metrics: bool, _: Any) -> None:
         for entry in fields(self):
             check_value(entry.name, str(entry.type), getattr(self, entry.name))
         check_value("time_participant_code", "bool", time_participant_code)
-        recorded, plots, _, builds = earlier
-        for name, kind, value in (
-            ("num_recorded_observations", "int", recorded), ("plot_metrics", "bool", plots),
-            ("python_env_builds", "bool", builds),
-        ):  # fmt: skip
-            check_value(name, kind, value)
-        if builds and self.python_env == "isolated":
-            object.__setattr__(self, "python_env", "built")
+        check_value("plot_metrics", "bool", plot_metrics)
         if not time_participant_code:
             object.__setattr__(self, "num_inference_steps", 0)
         if self.mode is None:
@@ -341,8 +361,6 @@ class Submission(Trackers, PythonEnv, Confinement, RunLimits, Episodes, Recordin
             )
         object.__setattr__(self, "mode", _mode(self.mode))
         object.__setattr__(self, "domain", get_domain(self.domain).name)
-        if self.inference_data == "recorded":
-            object.__setattr__(self, "inference_data", "fresh")
         for name, valid in CHOICES.items():
             given = getattr(self, name)
             if given not in valid:
@@ -352,6 +370,11 @@ class Submission(Trackers, PythonEnv, Confinement, RunLimits, Episodes, Recordin
                 )
         if self.concurrent_episodes > 1:
             object.__setattr__(self, "fresh_policy", "episode")
+        if self.batch > 1 and self.fresh_policy == "episode":
+            raise ConfigError(
+                "Submission.batch needs one policy for all episodes",
+                hint="remove fresh_policy = 'episode' and concurrent_episodes",
+            )
         object.__setattr__(self, "perturbations", _perturbations(str(self.domain), self.perturbations))
         services = wanted_services() if self.services is None else tuple(self.services)
         object.__setattr__(self, "services", services)

@@ -106,21 +106,38 @@ PROBES = (
 ASSAULTS = (
     Assault("fork_bomb", "fork bomb", FailureKind.FORBIDDEN, "processes", "process", {"processes": 40}),
     Assault(
-        "four_gigabytes", "allocate 4 GB under a limit of 1 GB", FailureKind.MEMORY, "", "process",
+        "four_gigabytes",
+        "allocate 4 GB under a limit of 1 GB",
+        FailureKind.MEMORY,
+        "",
+        "process",
         {"memory_bytes": 2**30},
     ),
     Assault(
-        "shared_memory", "hold 400 MB of shared memory under a limit of 200 MB", FailureKind.MEMORY, "memory",
-        "process", {"memory_bytes": 200 * MIB}, arguments={"megabytes": 400},
+        "shared_memory",
+        "hold 400 MB of shared memory under a limit of 200 MB",
+        FailureKind.MEMORY,
+        "memory",
+        "process",
+        {"memory_bytes": 200 * MIB},
+        arguments={"megabytes": 400},
     ),
     Assault(
-        "endless_loop", "endless loop deaf to SIGTERM", FailureKind.TIMEOUT, "did not return within the limit of 1 s",
+        "endless_loop",
+        "endless loop deaf to SIGTERM",
+        FailureKind.TIMEOUT,
+        "did not return within the limit of 1 s",
         timeout_s=1,
     ),
     Assault("output", "100 MB of output", None, limits={"output_bytes": MIB}),
     Assault(
-        "fill_the_disk", "fill the disk", FailureKind.OUTPUT_LIMIT, "artifacts folder", "process",
-        {"artifact_bytes": 4 * MIB}, arguments={"megabytes": 16},
+        "fill_the_disk",
+        "fill the disk",
+        FailureKind.OUTPUT_LIMIT,
+        "artifacts folder",
+        "process",
+        {"artifact_bytes": 4 * MIB},
+        arguments={"megabytes": 16},
     ),
     Assault("daemons", "leave a daemon behind", None, arguments={"folder": "{artifacts}"}),
     Assault("late_answer", "close the wire and live on", FailureKind.BAD_OUTPUT, "closed its connection"),
@@ -135,7 +152,7 @@ ASSAULTS = (
     Assault("answer_in_advance", "answers before it is asked", FailureKind.BAD_OUTPUT, "before the request", calls=2),
     Assault("times_too_short", "times shorter than they were", None, calls=2),
     Assault("times_too_long", "times longer than the evaluator waited", FailureKind.BAD_OUTPUT, "waited only", calls=2),
-)  # fmt: skip
+)
 
 
 def levels_that_stop(stopped_from: str) -> tuple[str, ...]:

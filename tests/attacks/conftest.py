@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from a2perf.runs.packed import signing
+from a2perf.runs import signing
 from a2perf.sandbox import LADDER, Limits, why_unavailable
 from a2perf.submission.evaluator.process.participant_process import ParticipantProcess
 from tests.launch import docker_engine
@@ -87,9 +87,13 @@ class Stage:
     def process(self, level: str, **limits: float) -> ParticipantProcess:
         """Returns the submission's process at a level."""
         return make_participant(
-            self.entry, sandbox=level, artifacts=self.artifacts, hidden=(self.folder / "run", self.inner),
-            limits=Limits(**limits), logs=self.folder / "logs",
-        )  # fmt: skip
+            self.entry,
+            sandbox=level,
+            artifacts=self.artifacts,
+            hidden=(self.folder / "run", self.inner),
+            limits=Limits(**limits),
+            logs=self.folder / "logs",
+        )
 
     def connections(self) -> int:
         """How many connections came to the host's sockets."""
@@ -138,10 +142,18 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
     signals: list[int] = []
     before = signal.signal(signal.SIGUSR2, lambda number, frame: signals.append(number))
     words: dict[str, str | int] = {
-        "canary": str(outside / "canary"), "outside": str(outside), "bundle": str(bundle), "inner": str(inner),
-        "artifacts": str(artifacts), "planted": str(outside / "planted"), "secret": secret, "abstract": secret,
-        "socket": str(outside / "socket"), "port": tcp.getsockname()[1], "pid": os.getpid(),
-    }  # fmt: skip
+        "canary": str(outside / "canary"),
+        "outside": str(outside),
+        "bundle": str(bundle),
+        "inner": str(inner),
+        "artifacts": str(artifacts),
+        "planted": str(outside / "planted"),
+        "secret": secret,
+        "abstract": secret,
+        "socket": str(outside / "socket"),
+        "port": tcp.getsockname()[1],
+        "pid": os.getpid(),
+    }
     scene = Stage(
         tmp_path, outside / "canary", outside, bundle, artifacts, inner, entry, words, signals, [tcp, abstract, path]
     )

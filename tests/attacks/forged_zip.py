@@ -59,9 +59,16 @@ def marker(content: bytes | None = None, links: dict[str, str] | None = None) ->
 
 
 def write(
-    path: Path, members: list[Forged], *, first: Forged | None = None, prepended: bytes = b"", between: bytes = b"",
-    appended: bytes = b"", comment: bytes = b"", **end: int,
-) -> Path:  # fmt: skip
+    path: Path,
+    members: list[Forged],
+    *,
+    first: Forged | None = None,
+    prepended: bytes = b"",
+    between: bytes = b"",
+    appended: bytes = b"",
+    comment: bytes = b"",
+    **end: int,
+) -> Path:
     """Writes the marker and the members; ``end`` replaces fields of the last record."""
     out, directory = prepended, b""
     everything = [marker() if first is None else first, *members]
@@ -71,24 +78,75 @@ def write(
         crc = zlib.crc32(member.data) if member.crc is None else member.crc
         packed = len(content) if member.packed_size is None else member.packed_size
         size = len(member.data) if member.size is None else member.size
-        local = {"name": member.name, "crc": crc, "packed": packed, "size": size, "flags": member.flags,
-                 "method": member.method, "extra": b"", **member.local}  # fmt: skip
+        local = {
+            "name": member.name,
+            "crc": crc,
+            "packed": packed,
+            "size": size,
+            "flags": member.flags,
+            "method": member.method,
+            "extra": b"",
+            **member.local,
+        }
         name, extra = local["name"], local["extra"]
         assert isinstance(name, bytes)
         assert isinstance(extra, bytes)
-        out += struct.pack(
-            "<4s5H3L2H", b"PK\x03\x04", 20, local["flags"], local["method"], member.time, 33, local["crc"],
-            local["packed"], local["size"], len(name), len(extra),
-        ) + name + extra + content  # fmt: skip
+        out += (
+            struct.pack(
+                "<4s5H3L2H",
+                b"PK\x03\x04",
+                20,
+                local["flags"],
+                local["method"],
+                member.time,
+                33,
+                local["crc"],
+                local["packed"],
+                local["size"],
+                len(name),
+                len(extra),
+            )
+            + name
+            + extra
+            + content
+        )
         attributes = member.mode << 16 | (0x10 if member.mode & 0o170000 == 0o040000 else 0)
-        directory += struct.pack(
-            "<4sBB5H3L5H2L", b"PK\x01\x02", 20, member.system, 20, member.flags, member.method, member.time, 33, crc,
-            packed, size, len(member.name), len(member.extra), len(member.comment), 0, 0, attributes,
-            at if member.offset is None else member.offset,
-        ) + member.name + member.extra + member.comment  # fmt: skip
+        directory += (
+            struct.pack(
+                "<4sBB5H3L5H2L",
+                b"PK\x01\x02",
+                20,
+                member.system,
+                20,
+                member.flags,
+                member.method,
+                member.time,
+                33,
+                crc,
+                packed,
+                size,
+                len(member.name),
+                len(member.extra),
+                len(member.comment),
+                0,
+                0,
+                attributes,
+                at if member.offset is None else member.offset,
+            )
+            + member.name
+            + member.extra
+            + member.comment
+        )
     out += between
-    found = {"disk": 0, "first_disk": 0, "here": len(everything), "count": len(everything), "length": len(directory),
-             "offset": len(out), **end}  # fmt: skip
+    found = {
+        "disk": 0,
+        "first_disk": 0,
+        "here": len(everything),
+        "count": len(everything),
+        "length": len(directory),
+        "offset": len(out),
+        **end,
+    }
     out += directory + struct.pack("<4s4H2LH", b"PK\x05\x06", *found.values(), len(comment)) + comment + appended
     path.write_bytes(out)
     return path

@@ -128,4 +128,4 @@ SETTINGS = {
     "a foreign Submission": "planted.Submission.plot_metrics = True",
     "a name alone": "Submission = 'none'",
     "a long name": "x" * 30000 + ".y = 1",
-}  # fmt: skip
+}

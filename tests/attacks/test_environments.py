@@ -69,9 +69,16 @@ def entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def arguments(entry: Path, how: str) -> list[str]:
     return [
-        "--submission", str(entry), "--env-id", "ending_envs:Ends-v0", "--env-kwargs", json.dumps({"how": how}),
-        "--gin-bindings", "Submission.num_inference_episodes = 2", "Submission.num_inference_steps = 0",
-    ]  # fmt: skip
+        "--submission",
+        str(entry),
+        "--env-id",
+        "ending_envs:Ends-v0",
+        "--env-kwargs",
+        json.dumps({"how": how}),
+        "--gin-bindings",
+        "Submission.num_inference_episodes = 2",
+        "Submission.num_inference_steps = 0",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -112,9 +119,13 @@ def test_an_environment_that_exits_is_not_a_result_of_an_experiment(entry: Path,
 def test_an_environment_that_exits_is_not_a_result_of_evaluate(entry: Path, tmp_path: Path) -> None:
     with pytest.raises(a2perf.RunFailed, match=r"failed in environment .*its evaluator ended with status 0") as caught:
         a2perf.evaluate(
-            entry, env="ending_envs:Ends-v0", env_kwargs={"how": "leave"}, episodes=1, root_dir=tmp_path / "three",
+            entry,
+            env="ending_envs:Ends-v0",
+            env_kwargs={"how": "leave"},
+            episodes=1,
+            root_dir=tmp_path / "three",
             progress=False,
-        )  # fmt: skip
+        )
     assert json.loads((caught.value.bundle / "manifest.json").read_text())["state"] == "failed"
 
 

@@ -18,9 +18,8 @@ from hypothesis import strategies as st
 from a2perf.domains.registry import domains, gin_folders
 from a2perf.errors import ConfigError, UserError
 from a2perf.sandbox import strongest_level
-from a2perf.submission import configuration, participant_gin
+from a2perf.submission import configuration, main_submission, participant_gin
 from a2perf.submission.gin_origin import locate
-from a2perf.submission.main_submission import evaluate
 from a2perf.submission.participant_settings import ALLOWED, permitted
 from a2perf.submission.run_options import RunOptions
 from tests.attacks.gin_lines import CODE, HEAD, LINE, SETTINGS
@@ -59,7 +58,9 @@ def test_a_gin_file_of_the_submission_is_refused_by_file_and_line(
     text = {**CODE, **SETTINGS}[what].format(canary=tmp_path / "canary", outside=tmp_path / "outside")
     (entry / "inference.gin").write_bytes((HEAD + text + "\n").encode())
     with pytest.raises(ConfigError) as caught:
-        evaluate(gin_config="inference.gin", submission="entry", root_dir=str(tmp_path / "root"), options=PROCESS)
+        main_submission.run(
+            gin_config="inference.gin", submission="entry", root_dir=str(tmp_path / "root"), options=PROCESS
+        )
     assert caught.value.exit_code == 2
     message = caught.value.message
     assert message.startswith("inference.gin, line "), message
@@ -101,7 +102,9 @@ def test_an_odd_file_is_refused_without_waiting(
 ) -> None:
     make(entry / "inference.gin")
     with pytest.raises(UserError) as caught:
-        evaluate(gin_config="inference.gin", submission="entry", root_dir=str(tmp_path / "root"), options=PROCESS)
+        main_submission.run(
+            gin_config="inference.gin", submission="entry", root_dir=str(tmp_path / "root"), options=PROCESS
+        )
     assert caught.value.exit_code == 2
     assert "inference.gin" in caught.value.message
     assert "root:" not in str(caught.value)
@@ -116,12 +119,18 @@ def test_an_odd_file_is_refused_without_waiting(
 @pytest.mark.parametrize(
     "typed",
     [
-        "inference.gin", "./inference.gin", "entry/inference.gin", "./entry/../entry/inference.gin",
-        "link_to_entry/inference.gin", "link_to_file.gin", "{entry}/inference.gin",
+        "inference.gin",
+        "./inference.gin",
+        "entry/inference.gin",
+        "./entry/../entry/inference.gin",
+        "link_to_entry/inference.gin",
+        "link_to_file.gin",
+        "{entry}/inference.gin",
         "link_to_entry/../entry/inference.gin",
-        "outside/../entry/./inference.gin", "chain/inference.gin",
+        "outside/../entry/./inference.gin",
+        "chain/inference.gin",
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("submission", ["entry", "link_to_entry", "{entry}", "entry/../entry"])
 def test_the_file_is_the_participants_however_it_is_written(
     typed: str, submission: str, entry: Path, tmp_path: Path
@@ -296,18 +305,59 @@ def test_one_submissions_file_does_not_configure_another(entry: Path, tmp_path: 
     assert "is part of the submission entry, and would configure other too" in checked.stderr
 
 
-@given(st.one_of(
-    st.binary(max_size=400),
-    st.text(max_size=300).map(lambda text: text.encode("utf-8", "surrogatepass")),
-    st.lists(
-        st.sampled_from([
-            *ALLOWED, "create_domain.num_websites", "Submission.sandbox", "import", "include", "from", " ", "=", "\n",
-            "%",
-            "@", "/", ".", ",", ":", "(", ")", "[", "]", "{", "}", "'", '"', "\\", "#", ";", "-", "1", "1e9", "True",
-            "None", "%BenchmarkMode.TRAIN", "'x'", "f'{x}'", "b'x'", "\t", "\r", "a/b", "lambda", "__import__('os')",
-        ]), max_size=40,
-    ).map(lambda parts: "".join(parts).encode()),
-))  # fmt: skip
+@given(
+    st.one_of(
+        st.binary(max_size=400),
+        st.text(max_size=300).map(lambda text: text.encode("utf-8", "surrogatepass")),
+        st.lists(
+            st.sampled_from(
+                [
+                    *ALLOWED,
+                    "create_domain.num_websites",
+                    "Submission.sandbox",
+                    "import",
+                    "include",
+                    "from",
+                    " ",
+                    "=",
+                    "\n",
+                    "%",
+                    "@",
+                    "/",
+                    ".",
+                    ",",
+                    ":",
+                    "(",
+                    ")",
+                    "[",
+                    "]",
+                    "{",
+                    "}",
+                    "'",
+                    '"',
+                    "\\",
+                    "#",
+                    ";",
+                    "-",
+                    "1",
+                    "1e9",
+                    "True",
+                    "None",
+                    "%BenchmarkMode.TRAIN",
+                    "'x'",
+                    "f'{x}'",
+                    "b'x'",
+                    "\t",
+                    "\r",
+                    "a/b",
+                    "lambda",
+                    "__import__('os')",
+                ]
+            ),
+            max_size=40,
+        ).map(lambda parts: "".join(parts).encode()),
+    )
+)
 @example(b"Submission.mode = %BenchmarkMode.TRAIN\nSubmission.participant_args = {'a': 'b'}\n")
 @example(b"[" * 60000)
 @example(b"'" * 60001)

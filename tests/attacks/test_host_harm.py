@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import fcntl
 import os
@@ -20,6 +21,7 @@ from a2perf.sandbox import limits as control_groups
 from a2perf.sandbox.guard.entry import RLIMITS, SYSCTLS
 from a2perf.sandbox.guard.tree import descendants
 from a2perf.storage import read_json
+from a2perf.submission.evaluator.process.failures import ParticipantFailure
 from a2perf.submission.evaluator.process.participant_process import ParticipantProcess
 from tests.attacks.conftest import OBEYS
 from tests.made_submissions import TROT, gin, write_submission
@@ -123,9 +125,32 @@ def test_device_that_is_given_is_a_node_of_its_own(participant, stage) -> None:
     before = device.stat()
     process = participant("bubblewrap", devices=(device,))
     assert ask(process, "attempt(os.chmod, '/dev/fuse', 0o777); attempt(os.open, '/dev/fuse', os.O_RDWR)") == [
-        "done", "done",
-    ]  # fmt: skip
+        "done",
+        "done",
+    ]
     assert (device.stat().st_mode, device.stat().st_ctime_ns) == (before.st_mode, before.st_ctime_ns)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the scheduler's counters of threads")
+def test_processes_of_others_do_not_use_up_the_limit_of_a_call(participant, noted) -> None:
+    process = participant("process")
+    processor = min(os.sched_getaffinity(0))
+    for pid in tree_of(process):
+        os.sched_setaffinity(pid, {processor})
+    spins = f"import os\nos.sched_setaffinity(0, {{{processor}}})\nprint(flush=True)\nwhile True: pass"
+    works = "import time\nwhile time.thread_time() < before + 0.2: pass\n"
+    with contextlib.ExitStack() as others:
+        for _ in range(8):
+            other = others.enter_context(
+                Child([sys.executable, "-S", "-c", spins], stdout=subprocess.PIPE, start_new_session=True)
+            )
+            others.callback(other.end)
+            assert other.stdout.readline()
+        answer = process.infer({"code": "import time\nbefore = time.thread_time()\n" + works + "result = 1"}, 0.4)
+        assert answer.action == "1"
+        with pytest.raises(ParticipantFailure, match=r"infer_once \(call 2\).* limit of 0.4 s"):
+            process.infer({"code": "import time\ntime.sleep(60)\nresult = 1"}, 0.4)
+    noted("let a call of another run reach its limit", "its waits for a processor do not count", ["process"])
 
 
 SET_ID = """
@@ -433,10 +458,23 @@ def test_many_small_processes_end_their_run_and_no_evaluator(level: str, tmp_pat
     )
     try:
         done = subprocess.run(
-            [sys.executable, "-c", code, "--submission", entry, "--gin-config", "train.gin", "--sandbox", level,
-             "--root-dir", tmp_path / "root"],
-            capture_output=True, text=True, cwd=tmp_path,
-        )  # fmt: skip
+            [
+                sys.executable,
+                "-c",
+                code,
+                "--submission",
+                entry,
+                "--gin-config",
+                "train.gin",
+                "--sandbox",
+                level,
+                "--root-dir",
+                tmp_path / "root",
+            ],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+        )
     finally:
         for folder in host.paths:  # the group that the evaluator made for its participants
             for inner in filter(Path.is_dir, folder.iterdir()):

@@ -134,16 +134,21 @@ def measured(tmp_path: Path, available: Callable[[str], None]) -> Callable[..., 
         available(level)
         entry = write_submission(tmp_path / "entry", COMMON + code)
         settings = Submission(
-            mode="inference", domain="quadruped_locomotion", participant_module_path=str(entry),
-            num_inference_steps=STEPS, num_warmup_steps=WARMUP, call_timeout_s=60.0, **changes,
-        )  # fmt: skip
+            mode="inference",
+            domain="quadruped_locomotion",
+            participant_module_path=str(entry),
+            num_inference_steps=STEPS,
+            num_warmup_steps=WARMUP,
+            call_timeout_s=60.0,
+            **changes,
+        )
         with (
             closing(Slow()) as env,
             make_participant(entry, sandbox=level, logs=tmp_path / "logs") as process,
         ):
             process.start()
             process.load_policy({})
-            latency.measure(settings, env, process, RunSeeds(0), tmp_path, RunProgress(quiet=True), stall_s=60.0)
+            latency.measure(settings, env, process, RunSeeds(0), tmp_path, RunProgress(quiet=True))
             return read_record(tmp_path / "latency.json", LatencyResults), process.warnings
 
     return measure
@@ -175,10 +180,10 @@ def test_honest_policy_is_not_flagged(measured, what: str, level: str) -> None:
     assert found.costs.in_calls_s > 10 * found.costs.between_calls_s
 
 
-@pytest.mark.parametrize(("data", "shown"), [("fresh", "fresh"), ("recorded", "fresh"), ("sampled", "sampled")])
-def test_every_observation_is_asked_once(measured, data: str, shown: str) -> None:
+@pytest.mark.parametrize("data", ["fresh", "sampled"])
+def test_every_observation_is_asked_once(measured, data: str) -> None:
     found, _ = measured("process", ONCE, inference_data=data)
-    assert found.observations == f"{STEPS} {shown}"
+    assert found.observations == f"{STEPS} {data}"
     assert found.round_trip is not None
     assert (found.round_trip.count, found.round_trip.warmup_count) == (STEPS, WARMUP)
 

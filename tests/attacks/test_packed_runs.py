@@ -18,10 +18,13 @@ from hypothesis import strategies as st
 
 from a2perf.cli import cli
 from a2perf.errors import UserError
+from a2perf.runs import signing
 from a2perf.runs.bundles.bundle import write_manifest
+from a2perf.runs.bundles.files import files_of
 from a2perf.runs.bundles.inventory import read_manifest, record_files
-from a2perf.runs.packed import packed_archive, packed_format, signing
-from a2perf.runs.packed.pack import pack, unpack
+from a2perf.runs.pack import pack
+from a2perf.runs.packed import packed_format
+from a2perf.runs.packed.packed_archive import unpack
 from tests.attacks.forged_zip import FILE, MARKER, Forged, folder, marker, write
 from tests.launch.test_signing import finished
 
@@ -67,7 +70,8 @@ HOSTILE: dict[str, tuple[Callable[[Path], Path], str]] = {
     "a file and a folder of one name": (_with(Forged(b"r/x"), folder(b"r/x")), "twice"),
     "names that differ in case": (_with(Forged(b"r/X"), Forged(b"r/x")), "same name"),
     "names that differ in Unicode's form": (
-        _with(Forged("r/e\u0301".encode(), flags=0x800), Forged("r/\xe9".encode(), flags=0x800)), "same name",
+        _with(Forged("r/e\u0301".encode(), flags=0x800), Forged("r/\xe9".encode(), flags=0x800)),
+        "same name",
     ),
     "a name below a file": (_with(Forged(b"r/inference/manifest.json/x")), "not a member"),
     "a name below no folder": (_with(Forged(b"s/x")), "not a member"),
@@ -83,13 +87,16 @@ HOSTILE: dict[str, tuple[Callable[[Path], Path], str]] = {
     "a recorded link to outside": (lambda path: write(path, RUN, first=marker(links={"r/x": "../etc"})), "lead out"),
     "a recorded absolute link": (lambda path: write(path, RUN, first=marker(links={"r/x": "/etc"})), "lead out"),
     "a recorded link that turns back": (
-        lambda path: write(path, RUN, first=marker(links={"r/inference/x": "a/../../.."})), "lead out",
+        lambda path: write(path, RUN, first=marker(links={"r/inference/x": "a/../../.."})),
+        "lead out",
     ),
     "a recorded link over a file": (
-        lambda path: write(path, RUN, first=marker(links={"r/inference/manifest.json": "x"})), "twice",
+        lambda path: write(path, RUN, first=marker(links={"r/inference/manifest.json": "x"})),
+        "twice",
     ),
     "a recorded link above a file": (
-        lambda path: write(path, [folder(b"r"), Forged(b"r/x/y")], first=marker(links={"r/x": "."})), "not a member",
+        lambda path: write(path, [folder(b"r"), Forged(b"r/x/y")], first=marker(links={"r/x": "."})),
+        "not a member",
     ),
     "encryption": (_with(Forged(b"r/x", b"secret", flags=1)), "encrypted"),
     "strong encryption": (_with(Forged(b"r/x", b"secret", flags=0x41)), "encrypted"),
@@ -97,7 +104,8 @@ HOSTILE: dict[str, tuple[Callable[[Path], Path], str]] = {
     "a bomb": (_with(Forged(b"r/x", ZEROS, method=8)), "250 times"),
     "sizes that lie about a bomb": (_with(Forged(b"r/x", b"x", method=8, size=0xFFFF_FFF0)), "250 times"),
     "more content than is accepted": (
-        _with(*(Forged(b"r/x%d" % index, b"x", method=8, size=1000) for index in range(3))), "more than",
+        _with(*(Forged(b"r/x%d" % index, b"x", method=8, size=1000) for index in range(3))),
+        "more than",
     ),
     "more members than are accepted": (_with(*(Forged(b"r/x%d" % index) for index in range(10))), "more than"),
     "a stored member with two sizes": (_with(Forged(b"r/x", b"data", size=3)), "two different sizes"),
@@ -105,22 +113,26 @@ HOSTILE: dict[str, tuple[Callable[[Path], Path], str]] = {
     "overlapping members": (_with(Forged(b"r/x", b"data"), Forged(b"r/y", b"data", offset=200)), "overlaps"),
     "a member inside of another": (_with(Forged(b"r/x", b"data", offset=0)), "overlaps"),
     "one content of two members": (
-        _with(Forged(b"r/x", b"data" * 99), Forged(b"r/y", b"data" * 99, offset=301)), "overlaps",
+        _with(Forged(b"r/x", b"data" * 99), Forged(b"r/y", b"data" * 99, offset=301)),
+        "overlaps",
     ),
     "a size that swallows the next member": (
-        _with(Forged(b"r/x", b"data", packed_size=60, size=60), Forged(b"r/y")), "overlaps",
+        _with(Forged(b"r/x", b"data", packed_size=60, size=60), Forged(b"r/y")),
+        "overlaps",
     ),
     "a gap with something in it": (_with(Forged(b"r/x", b"data", before=b"payload")), "gap"),
     "something before the directory": (lambda path: write(path, RUN, between=b"payload"), "between"),
     "something before the archive": (lambda path: write(path, RUN, prepended=b"#!/bin/sh\n"), ""),
     "something after the archive": (lambda path: write(path, RUN, appended=b"payload"), "appended"),
     "an archive after the archive": (
-        lambda path: write(path, RUN, appended=write(path.with_name("inner.zip"), RUN).read_bytes()), "end",
+        lambda path: write(path, RUN, appended=write(path.with_name("inner.zip"), RUN).read_bytes()),
+        "end",
     ),
     "a comment of the archive": (lambda path: write(path, RUN, comment=b"PK\x05\x06" + b"\0" * 18), "end"),
     "a comment of a member": (_with(Forged(b"r/x", comment=b"note")), "form"),
     "an extra field": (
-        _with(Forged(b"r/x", extra=struct.pack("<HHBL4s", 0x7075, 9, 1, zlib.crc32(b"r/x"), b"name"))), "form",
+        _with(Forged(b"r/x", extra=struct.pack("<HHBL4s", 0x7075, 9, 1, zlib.crc32(b"r/x"), b"name"))),
+        "form",
     ),
     "an extra field in the header alone": (_with(Forged(b"r/x", local={"extra": b"\x01\x00\x00\x00"})), "contradicts"),
     "another name in the header": (_with(Forged(b"r/x", b"data", local={"name": b"r/y"})), "contradicts"),
@@ -145,10 +157,11 @@ HOSTILE: dict[str, tuple[Callable[[Path], Path], str]] = {
     "a newer format": (lambda path: write(path, RUN, first=marker(b'{"format":2,"links":{}}\n')), "format"),
     "a marker that is no record": (lambda path: write(path, RUN, first=marker(b"[" * 5000)), "not what"),
     "a marker with more in it": (
-        lambda path: write(path, RUN, first=marker(b'{"format":1,"links":{},"x":1}\n')), "form",
+        lambda path: write(path, RUN, first=marker(b'{"format":1,"links":{},"x":1}\n')),
+        "form",
     ),
     "a marker that is no member": (lambda path: write(path, RUN[1:], first=marker()), "not a member"),
-}  # fmt: skip
+}
 COMMANDS = (("validate",), ("score",), ("unpack",))
 
 
@@ -197,15 +210,14 @@ def test_permissions_for_others_are_those_of_pack_whatever_the_archive_says(tmp_
     assert modes == [0o755, 0o644]
 
 
-def test_a_bomb_is_never_inflated(tmp_path: Path) -> None:
+def test_a_bomb_is_never_inflated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("A2PERF_CACHE_DIR", str(tmp_path / "cache"))
     coder = zlib.compressobj(9, zlib.DEFLATED, -15)
     bomb = coder.compress(b"\0" * (64 << 20)) + coder.flush()
     path = write(tmp_path / "bomb.zip", [folder(b"r"), Forged(b"r/x", b"tiny", method=8, stored=bomb)])
-    archive = packed_archive.opened_archive(path)
-    with pytest.raises(OSError, match="damaged"):
-        archive.open("r/x")
     with pytest.raises(UserError, match="damaged"):
-        archive.read("r/x", 100)
+        files_of(path / "r")
+    assert not [file for file in (tmp_path / "cache").rglob("*") if file.is_file()]
     with pytest.raises(UserError, match="damaged"):
         unpack(path, tmp_path / "out")
     assert list((tmp_path / "out").iterdir()) == []
@@ -220,6 +232,16 @@ def test_a_fifo_or_link_in_the_place_of_a_packed_file_is_never_waited_for(tmp_pa
 
 
 # --- any single change -----------------------------------------------------------------------------------------------
+
+
+def test_content_beyond_the_free_space_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path / "packed.zip", [*RUN, Forged(b"r/x", b"data" * 999)])
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: shutil._ntuple_diskusage(10_000, 8_000, 2_000))  # type: ignore[attr-defined]
+    with pytest.raises(UserError, match="more than"):
+        files_of(path)
+    with pytest.raises(UserError, match="more than"):
+        unpack(path, tmp_path / "out")
+    assert not list((tmp_path / "out").iterdir())
 
 
 @pytest.fixture(scope="module")

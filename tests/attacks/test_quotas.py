@@ -354,7 +354,7 @@ def user_folder() -> Iterator[Path]:
         *((what, code, MEMORY_BOUNDS, "memory") for what, code in MEMORY.items()),
         *((what, DISK[what], {"artifact_bytes": 8 * MIB}, "output_limit") for what in CLOSED_TO_USERS),
     ],
-)  # fmt: skip
+)
 def test_limits_hold_for_an_ordinary_user(
     what: str, code: str, bounds: dict[str, int], outcome: str, available, user_folder: Path
 ) -> None:
@@ -367,7 +367,12 @@ def test_limits_hold_for_an_ordinary_user(
     arguments = (str(user_folder), PRELUDE + textwrap.dedent(code) + WAIT, repr(bounds))
     with way_to_the_interpreter() as way:
         done = subprocess.run(
-            [*way, sys.executable, "-c", AS_USER, *arguments], capture_output=True, text=True, timeout=300, check=False,
-            cwd="/", env={**os.environ, "HOME": str(user_folder), "TMPDIR": str(user_folder)},
-        )  # fmt: skip
+            [*way, sys.executable, "-c", AS_USER, *arguments],
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+            cwd="/",
+            env={**os.environ, "HOME": str(user_folder), "TMPDIR": str(user_folder)},
+        )
     assert done.stdout.strip() == outcome, done.stderr[-2000:]

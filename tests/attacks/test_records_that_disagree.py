@@ -39,16 +39,34 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     top = tmp_path_factory.mktemp("recorded")
     for seed in (0, 1):
         done = a2perf(
-            "run", "--submission", EXAMPLES / "minimal", "--env-id", "CartPole-v1", "--seed", seed, "--repeats", 2,
-            "--root-dir", top / f"cart_{seed}",
-            "--gin-bindings", "Submission.num_inference_episodes = 6", "Submission.num_inference_steps = 20",
-        )  # fmt: skip
+            "run",
+            "--submission",
+            EXAMPLES / "minimal",
+            "--env-id",
+            "CartPole-v1",
+            "--seed",
+            seed,
+            "--repeats",
+            2,
+            "--root-dir",
+            top / f"cart_{seed}",
+            "--gin-bindings",
+            "Submission.num_inference_episodes = 6",
+            "Submission.num_inference_steps = 20",
+        )
         assert done.return_value == 0, done.output
     (top / "generalization.gin").write_text(GENERALIZATION)
     done = a2perf(
-        "run", "--submission", EXAMPLES / "web_solver", "--gin-config", top / "generalization.gin",
-        "--perturbations", "order", "--root-dir", top / "web",
-    )  # fmt: skip
+        "run",
+        "--submission",
+        EXAMPLES / "web_solver",
+        "--gin-config",
+        top / "generalization.gin",
+        "--perturbations",
+        "order",
+        "--root-dir",
+        top / "web",
+    )
     assert done.return_value == 0, done.output
     return top
 
@@ -180,14 +198,27 @@ def dropped_perturbation(bundle: Path, manifest: Manifest) -> None:
 
 
 FORGERIES = {
-    repeated_best: "holds episode", two_best: "asks for 12", two_best_with_their_seeds: "its settings 6",
-    better_return: "not the sum of the rewards", swapped_episodes: "is not the one that", another_journal: "journal",
-    repeated_repeat: "holds episode 6 in place of episode 7", another_task: "Acrobot-v1", second_task: "easy",
-    longer_latency: "20 calls", shorter_steps: "numbers of steps", fewer_settings: "its settings 2",
-    rows_of_the_trace: "samples", cheaper: "different costs", seeds_of_text: "Expected `int`",
-    endless_repeats: "asks for 6000000000000000000", another_mode: "its folder is inference",
-    dropped_task: "is missing", dropped_task_and_seeds: "the tasks are", dropped_perturbation: "asks for 4",
-}  # fmt: skip
+    repeated_best: "holds episode",
+    two_best: "asks for 12",
+    two_best_with_their_seeds: "its settings 6",
+    better_return: "not the sum of the rewards",
+    swapped_episodes: "is not the one that",
+    another_journal: "journal",
+    repeated_repeat: "holds episode 6 in place of episode 7",
+    another_task: "Acrobot-v1",
+    second_task: "easy",
+    longer_latency: "20 calls",
+    shorter_steps: "numbers of steps",
+    fewer_settings: "its settings 2",
+    rows_of_the_trace: "samples",
+    cheaper: "different costs",
+    seeds_of_text: "Expected `int`",
+    endless_repeats: "asks for 6000000000000000000",
+    another_mode: "its folder is inference",
+    dropped_task: "is missing",
+    dropped_task_and_seeds: "the tasks are",
+    dropped_perturbation: "asks for 4",
+}
 
 
 def hash_again(bundle: Path, forge: Callable[[Path, Manifest], None]) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import http.server
-import importlib.metadata
 import os
 import stat
 import struct
+import tarfile
 import tempfile
 import threading
 import zipfile
@@ -22,7 +22,6 @@ from hypothesis import strategies as st
 from a2perf.errors import SubmissionError, UserError
 from a2perf.submission.evaluator import python_env
 from a2perf.submission.evaluator.python_env import completion, installer, wheel_check
-from a2perf.submission.evaluator.python_env.index_settings import IndexSettings
 from tests.made_submissions import WEB, gin, write_submission
 from tests.made_submissions import launch as launch_command
 from tests.submission import wheels
@@ -138,29 +137,43 @@ def test_nothing_of_the_organizer_is_read_or_sent(
 
 @pytest.mark.parametrize("kind", ["a local wheel", "a wheel of the index"])
 def test_metadata_of_a_wheel_sends_nothing(
-    kind: str, level: str, entry: Path, wheelhouse: Path, server: tuple[int, list[str]], tmp_path: Path,
+    kind: str,
+    level: str,
+    entry: Path,
+    wheelhouse: Path,
+    server: tuple[int, list[str]],
+    tmp_path: Path,
     noted,
-) -> None:  # fmt: skip
+) -> None:
     port, seen = server
     local = kind == "a local wheel"
     address = f"http://127.0.0.1:{port}/${{ORGANIZER_API_KEY}}/${{HTTPS_PROXY}}/toy-1.0-py3-none-any.whl"
     wheels.write_wheel(entry if local else wheelhouse, "leak", "1.0", needs=[f"toy @ {address}"])
     wanted = recipe(
-        entry, wheelhouse, "./leak-1.0-py3-none-any.whl\n" if local else "leak==1.0\n", offline=False,
+        entry,
+        wheelhouse,
+        "./leak-1.0-py3-none-any.whl\n" if local else "leak==1.0\n",
+        offline=False,
         settings=replace(
-            python_env.Sources().settings, uv={"no-index": True, "find-links": [str(wheelhouse)]},
+            python_env.Sources().settings,
+            uv={"no-index": True, "find-links": [str(wheelhouse)]},
             variables={"HTTPS_PROXY": f"http://u:{SECRET}@localhost:9"},
         ),
-    )  # fmt: skip
+    )
     assert "leak" in refused(wanted, tmp_path / "log")
     assert seen == []
     noted(f"metadata of {kind} sends variables to a server", "stopped: contract", [level])
 
 
 def test_configuration_in_a_submission_steers_nothing(
-    level: str, entry: Path, wheelhouse: Path, server: tuple[int, list[str]], tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch, noted,
-) -> None:  # fmt: skip
+    level: str,
+    entry: Path,
+    wheelhouse: Path,
+    server: tuple[int, list[str]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    noted,
+) -> None:
     port, seen = server
     index = f"http://127.0.0.1:{port}/simple"
     for name, text in {
@@ -305,10 +318,18 @@ def test_start_up_files_of_a_wheel_do_not_run_during_the_installation(
 ) -> None:
     ran = tmp_path / "ran"
     code = f"open({str(ran)!r}, 'w').close()\n"
-    evil(entry, {
-        "evil.pth": f"import os; {code}", "sitecustomize.py": code, "usercustomize.py": code, "encodings.py": code,
-        "msgpack/__init__.py": code, "pip/__init__.py": code, "compileall.py": code,
-    })  # fmt: skip
+    evil(
+        entry,
+        {
+            "evil.pth": f"import os; {code}",
+            "sitecustomize.py": code,
+            "usercustomize.py": code,
+            "encodings.py": code,
+            "msgpack/__init__.py": code,
+            "pip/__init__.py": code,
+            "compileall.py": code,
+        },
+    )
     with python_env.environment(recipe(entry, wheelhouse, "./evil-1.0-py3-none-any.whl\n"), tmp_path / "log") as env:
         assert list(env.path.rglob("evil.pth"))
     assert not ran.exists()
@@ -338,10 +359,14 @@ def test_path_lines_of_a_wheel_bind_nothing(
     other = tmp_path / "other"
     (other / "bin").mkdir(parents=True)
     (other / "bin" / "canary").write_text(SECRET)
-    evil(entry, {
-        "evil.pth": f"{tmp_path}\n{other}\n/home\n/etc\n/var\n/\n", "distutils-precedence.pth": f"{tmp_path}\n",
-        "nested/lib/python3.11/site-packages/more.pth": f"{tmp_path}\n",
-    })  # fmt: skip
+    evil(
+        entry,
+        {
+            "evil.pth": f"{tmp_path}\n{other}\n/home\n/etc\n/var\n/\n",
+            "distutils-precedence.pth": f"{tmp_path}\n",
+            "nested/lib/python3.11/site-packages/more.pth": f"{tmp_path}\n",
+        },
+    )
     reads = READS.format(secret=str(tmp_path / "secret.txt"), folder=str(tmp_path), other=str(other / "bin/canary"))
     write_submission(entry, reads, reads, "./evil-1.0-py3-none-any.whl\n", __init__=reads)
     (tmp_path / "q.gin").write_text(gin(WEB, "train"))
@@ -367,66 +392,28 @@ def test_an_environment_whose_interpreter_was_replaced_is_made_again(
         assert env.python.resolve() == Path(os.path.realpath(wanted.interpreter.executable))
 
 
-SETUP = """
-import os, socket, subprocess, urllib.request
-from setuptools import setup
-found = {{}}
-def note(name, call):
-    try:
-        found[name] = "came through " + repr(call())[:200]
-    except Exception as error:
-        found[name] = "stopped " + type(error).__name__
-note("secret", lambda: open({secret!r}).read())
-note("entry", lambda: os.listdir({entry!r}))
-note("variable", lambda: os.environ["ORGANIZER_API_KEY"])
-note("shadow", lambda: open("/etc/shadow").read())
-note("connection", lambda: socket.create_connection(("127.0.0.1", {port}), 5))
-note("proxy", lambda: urllib.request.urlopen("http://127.0.0.1:{port}/sent", timeout=5))
-note("index", lambda: urllib.request.urlopen("http://127.0.0.1:{index}/simple/", timeout=5).status)
-open("built.py", "w").write("FOUND = " + repr(found))
-setup(name="built", version="1.0", py_modules=["built"])
-"""
+SETUP = "open({ran!r}, 'w').close()\nfrom setuptools import setup\nsetup(name='built', version='1.0')\n"
 
 
-def test_code_of_a_build_reaches_the_organizers_index_and_nothing_else(
-    entry: Path, wheelhouse: Path, server: tuple[int, list[str]], available: Callable[[str], None], tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch, noted,
-) -> None:  # fmt: skip
-    available("bubblewrap")
-    port, seen = server
-    asked: list[str] = []
-
-    class Index(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            asked.append(self.path)
-            self.send_response(200 if self.path.endswith("/simple/") else 404)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-
-        def log_message(self, *words: object) -> None:
-            pass
-
-    wheels.repack(wheelhouse, importlib.metadata.distribution("setuptools"))
+@pytest.mark.parametrize("line", ["./package", "-e ./package", "./built-1.0.tar.gz", "built==1.0"])
+def test_source_packages_run_no_code(
+    line: str, level: str, entry: Path, wheelhouse: Path, tmp_path: Path, noted
+) -> None:
+    ran = tmp_path / "ran"
     package = entry / "package"
     package.mkdir()
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Index) as index:
-        threading.Thread(target=index.serve_forever, daemon=True).start()
-        (package / "setup.py").write_text(
-            SETUP.format(secret=str(tmp_path / "secret.txt"), entry=str(entry), port=port, index=index.server_port)
-        )
-        address = f"http://127.0.0.1:{index.server_port}/simple"
-        settings = IndexSettings(uv={"index-url": address, "find-links": [str(wheelhouse)]})
-        wanted = recipe(entry, wheelhouse, "./package\n", offline=False, allow_builds=True, settings=settings)
-        with python_env.environment(wanted, tmp_path / "log") as env:
-            assert env.record.packages["built"] == "1.0"
-            namespace: dict[str, dict[str, str]] = {}
-            exec(next(env.path.rglob("built.py")).read_text(), namespace)
-        index.shutdown()
-    found = namespace["FOUND"]
-    assert {name for name, outcome in found.items() if outcome.startswith("came through")} == {"index"}, found
-    assert any(path.endswith("/setuptools/") for path in asked)
-    assert seen == []
-    noted("code of a build reads and sends", "stopped: only the index is reachable", ["bubblewrap"])
+    (package / "setup.py").write_text(SETUP.format(ran=str(ran)))
+    (package / "PKG-INFO").write_text("Metadata-Version: 2.1\nName: built\nVersion: 1.0\n")
+    for folder in (entry, wheelhouse):
+        with tarfile.open(folder / "built-1.0.tar.gz", "w:gz") as archive:
+            archive.add(package, "built-1.0")
+    with (
+        pytest.raises(UserError, match=r"requirements\.txt:1: "),
+        python_env.environment(recipe(entry, wheelhouse, f"{line}\n"), tmp_path / "log"),
+    ):
+        pass
+    assert not ran.exists()
+    noted(f"code of a build runs: {line}", "did not run", [level])
 
 
 @settings(max_examples=300, deadline=None)

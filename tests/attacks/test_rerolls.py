@@ -61,8 +61,8 @@ def spoil(policy):
 """
 KILL_THE_EVALUATOR = """
 def spoil(policy):
-    pid = os.getppid()
-    while b"main_submission" not in open(f"/proc/{pid}/cmdline", "rb").read() or pid == os.getpid():
+    pid, names = os.getppid(), (b"main_submission", b"launch_main")
+    while not any(name in open(f"/proc/{pid}/cmdline", "rb").read() for name in names) or pid == os.getpid():
         pid = int(open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[1])
     os.kill(pid, signal.SIGNAL)
     time.sleep(60)
@@ -97,9 +97,19 @@ class Experiment:
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         argv = command(
-            "--submission", "entry", "--gin_config", f"{self.mode}.gin", "--seeds", "1", "2", "--sandbox", self.level,
-            "--root_dir", self.root, *arguments,
-        )  # fmt: skip
+            "--submission",
+            "entry",
+            "--gin_config",
+            f"{self.mode}.gin",
+            "--seeds",
+            "1",
+            "2",
+            "--sandbox",
+            self.level,
+            "--root_dir",
+            self.root,
+            *arguments,
+        )
         return done([*self.before, *argv], self.folder, timeout=400)
 
     def jobs(self, *arguments: str) -> tuple[int, int]:
@@ -122,8 +132,12 @@ def memory_killer():
     if "memory_bytes" not in limits.place().enforces:
         pytest.skip("no control group with a memory limit can be made here")
     over, sandbox = threading.Event(), get_sandbox("process")
-    spec = SandboxSpec((sys.executable, "-I", "-c", "b'x' * 2**28"), cwd=Path("/"), env={},
-                       limits=Limits(memory_bytes=24 * 2**20, memory_shares=1))  # fmt: skip
+    spec = SandboxSpec(
+        (sys.executable, "-I", "-c", "b'x' * 2**28"),
+        cwd=Path("/"),
+        env={},
+        limits=Limits(memory_bytes=24 * 2**20, memory_shares=1),
+    )
     kills = []
 
     def kill() -> None:
@@ -165,7 +179,7 @@ def test_a_participant_that_ends_its_run_has_ended_it(what: str, code: str, kind
 
 def test_a_kill_is_not_one_for_memory_because_another_group_is_at_its_limit(
     tmp_path: Path, memory_killer, noted
-) -> None:  # fmt: skip
+) -> None:
     made = experiment(tmp_path, "inference", KILL_ITSELF, strongest_level())
     before = len(memory_killer)
     ended = made.run()
@@ -192,6 +206,32 @@ def test_an_evaluator_that_its_participant_ended_is_not_started_again(sent: str,
             assert [attempt["reason"] for attempt in found["attempts"]] == ["", "--retry infrastructure"]
             assert [bool(attempt["archived"]) for attempt in found["attempts"]] == [True, False]
     noted(f"reroll: end the evaluator with SIG{sent}", "once, then infrastructure", ["process"])
+
+
+@pytest.mark.parametrize(
+    ("code", "level", "status", "option"),
+    [
+        (KILL_ITSELF, "", 1, "failed"),
+        (KILL_THE_EVALUATOR.replace("SIGNAL", "SIGKILL"), "process", 3, "infrastructure"),
+    ],
+    ids=["itself", "evaluator"],
+)
+def test_a_single_run_is_not_started_again_either(
+    code: str, level: str, status: int, option: str, tmp_path: Path, noted
+) -> None:
+    level = level or strongest_level()
+    made = experiment(tmp_path, "inference", code, level)
+    own = ("--submission", "entry", "--gin_config", "inference.gin", "--seed", "1", "--sandbox", level)
+
+    def run(*more: str) -> tuple[int, list[str]]:
+        ended = done(command(*own, "--root_dir", made.root, *more), tmp_path, timeout=400)
+        manifest = json.loads((made.root / "inference" / "manifest.json").read_text())
+        assert manifest["state"] == "failed", ended.stderr
+        return ended.returncode, [attempt["reason"] for attempt in manifest["attempts"]]
+
+    assert run() == run() == (status, [""])
+    assert run("--retry", option) == (status, ["", f"--retry {option}"])
+    noted(f"reroll: repeat a single run, --retry {option}", "once, then as recorded", [level])
 
 
 def test_an_evaluator_out_of_reach_is_not_ended(tmp_path: Path, available, noted) -> None:

@@ -13,9 +13,13 @@ from tests.made_submissions import TROT, gin
 
 ROOT_SEED = 73_219
 GIN = gin(
-    TROT, num_inference_steps=20, num_inference_episodes=2, record_frames=0, load_timeout_s=3000,
+    TROT,
+    num_inference_steps=20,
+    num_inference_episodes=2,
+    record_frames=0,
+    load_timeout_s=3000,
     kwargs={"mode": "train"},
-)  # fmt: skip
+)
 SEARCH = '''
 import json, os, sys
 from pathlib import Path

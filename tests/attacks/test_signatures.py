@@ -17,10 +17,9 @@ from hypothesis import strategies as st
 from a2perf.cli.bundles import sign as sign_command
 from a2perf.cli.bundles import validate as validate_command
 from a2perf.cli.results import score as score_command
-from a2perf.runs import find_runs, read_run
+from a2perf.runs import find_runs, read_run, signing
 from a2perf.runs.bundles.bundle import validate, write_manifest
 from a2perf.runs.bundles.inventory import find_bundles, read_manifest, record_files
-from a2perf.runs.packed import signing
 from tests.launch.test_signing import finished, run
 from tests.shipped_runs import SHIPPED, unpacked
 
@@ -36,12 +35,28 @@ def signed(tmp_path_factory: pytest.TempPathFactory, key: Path) -> Path:
 
 PLACES = st.integers(0, 10_000)
 NAMES = st.one_of(
-    st.sampled_from([
-        b"extra", b".lock", b".hidden", b"Manifest.json", b"SIGNATURE.JSON", b"signature.json", b"tasks", b"attic",
-        b"a\nb", b"\xff", b"\\xff", b"\x1b[2J", b"rollouts.json", b"__pycache__", b" ", b"...",
-    ]),
+    st.sampled_from(
+        [
+            b"extra",
+            b".lock",
+            b".hidden",
+            b"Manifest.json",
+            b"SIGNATURE.JSON",
+            b"signature.json",
+            b"tasks",
+            b"attic",
+            b"a\nb",
+            b"\xff",
+            b"\\xff",
+            b"\x1b[2J",
+            b"rollouts.json",
+            b"__pycache__",
+            b" ",
+            b"...",
+        ]
+    ),
     st.binary(min_size=1, max_size=20).filter(lambda name: not {0, 47} & set(name) and name not in (b".", b"..")),
-)  # fmt: skip
+)
 
 
 def _mutate(bundle: Path, kind: str, place: int, name: bytes, number: int) -> bool:
@@ -118,9 +133,23 @@ def _mutate(bundle: Path, kind: str, place: int, name: bytes, number: int) -> bo
 
 
 KINDS = (
-    "add file", "add folder", "add link", "add fifo", "add socket", "remove", "rename", "flip", "append", "truncate",
-    "mode", "file to link", "folder to link", "file to folder", "file to fifo", "link target",
-)  # fmt: skip
+    "add file",
+    "add folder",
+    "add link",
+    "add fifo",
+    "add socket",
+    "remove",
+    "rename",
+    "flip",
+    "append",
+    "truncate",
+    "mode",
+    "file to link",
+    "folder to link",
+    "file to folder",
+    "file to fifo",
+    "link target",
+)
 
 
 @settings(max_examples=300, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
@@ -181,7 +210,7 @@ def test_every_recorded_bundle_validates_and_any_addition_to_one_does_not(tmp_pa
         "link": lambda path: (path / "metrics" / "tasks").symlink_to(tmp_path),
         "top link": lambda path: (path / "artifacts").symlink_to(tmp_path),
         "fifo": lambda path: os.mkfifo(path / "metrics" / "x"),
-        "set-id": lambda path: (path / "config.gin").chmod(0o4644),
+        "set-id": lambda path: (path / "metrics" / "latency.json").chmod(0o4644),
         "full lock": lambda path: (path / ".lock").write_text("payload"),
     }
     for name, add in additions.items():

@@ -144,8 +144,13 @@ def launch(entry: Path, root: Path, *words: str, mode: str = "train", cwd: Path 
     command = [sys.executable, "-P", "-c", "from a2perf.cli import launch_main; launch_main()"]
     done = subprocess.run(
         [*command, "--submission", entry, "--gin_config", organizers, "--root_dir", root, *words],
-        capture_output=True, text=True, timeout=300, cwd=cwd or entry.parent, check=False, errors="surrogateescape",
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=300,
+        cwd=cwd or entry.parent,
+        check=False,
+        errors="surrogateescape",
+    )
     assert "Traceback" not in done.stdout + done.stderr
     return done.returncode, done.stdout + done.stderr
 

@@ -17,11 +17,10 @@ import pytest
 from a2perf import cli
 from a2perf.records import Failure, FailureKind, SubmissionIdentity
 from a2perf.runs import files_of, find_runs, read_run
-from a2perf.runs.bundles import log_files
-from a2perf.runs.bundles.files import FolderFiles
+from a2perf.runs.bundles import tables
+from a2perf.runs.bundles.files import BundleFiles
 from a2perf.runs.dataset_notes import read_notes
-from a2perf.runs.events import event_series
-from a2perf.runs.foreign import tables
+from a2perf.runs.events import event_series, log_files
 from a2perf.storage import Journal, json_text, read_json
 from tests.deep_folders import nest
 from tests.event_logs import read_event_file
@@ -74,9 +73,19 @@ def printed(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     return said
 
 
-COMMANDS = ("score RUNS", "score RUNS --json", "validate RUNS", "validate RUNS --json", "report RUNS -o OUT",
-            "report RUNS -o OUT --json", "leaderboard RUNS -o OUT", "leaderboard RUNS -o OUT --json", "status RUNS",
-            "rlops-import RUNS --store OUT", "check RUNS", "datasets list RUNS")  # fmt: skip
+COMMANDS = (
+    "score RUNS",
+    "score RUNS --json",
+    "validate RUNS",
+    "validate RUNS --json",
+    "report RUNS -o OUT",
+    "report RUNS -o OUT --json",
+    "leaderboard RUNS -o OUT",
+    "leaderboard RUNS -o OUT --json",
+    "status RUNS",
+    "rlops-import RUNS --store OUT",
+    "check RUNS",
+)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -255,7 +264,7 @@ def test_files_of_curves_beyond_a_bound_are_left_out(tmp_path: Path, monkeypatch
     monkeypatch.setattr(log_files, "MAX_FILES", 3)
     for index in range(9):
         (tmp_path / f"{index}.monitor.csv").write_text("r,l,t\n")
-    found = log_files.find_logs(FolderFiles(tmp_path), "")
+    found = log_files.find_logs(BundleFiles(tmp_path), "")
     assert len(found.found[log_files.LogKind.MONITOR]) == 3
     assert found.notes == ["more than 3 files of curves; the rest was left out"]
 
@@ -273,9 +282,16 @@ def _claimed(bundle: Path, note: str) -> tuple[list[Any], list[str]]:
 
 @pytest.mark.parametrize(
     "claim",
-    ['"per_sample_kwh": -5.0', '"samples": -1', '"checkpoint_kwh": [-1.0]', '"generation": {"kwh": -1}',
-     '"per_sample_kwh": 1e999', '"samples": 1e30', '"per_sample_kwh": "5"'],
-)  # fmt: skip
+    [
+        '"per_sample_kwh": -5.0',
+        '"samples": -1',
+        '"checkpoint_kwh": [-1.0]',
+        '"generation": {"kwh": -1}',
+        '"per_sample_kwh": 1e999',
+        '"samples": 1e30',
+        '"per_sample_kwh": "5"',
+    ],
+)
 def test_amounts_that_cannot_be_are_not_believed(claim: str, tmp_path: Path, noted) -> None:
     notes, conditions = _claimed(tmp_path, f'{{"dataset_id": "d", {claim}}}')
     assert notes == []

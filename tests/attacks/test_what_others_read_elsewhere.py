@@ -1,4 +1,4 @@
-"""Other places where strangers' words are shown, and files of strangers that rlops and the data sets read."""
+"""Other places where strangers' words are shown, and files of strangers that rlops reads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from types import SimpleNamespace
 from typing import Any, cast
 from xml.etree import ElementTree
 
-import numpy as np
 import pytest
 
 import a2perf
@@ -27,9 +26,8 @@ from a2perf.launch.queue_file import QueueFile
 from a2perf.metrics.submitted import ProtocolRecord, ProtocolScore, SubmittedRun
 from a2perf.records import SubmissionIdentity
 from a2perf.runs.bundles import files
-from a2perf.runs.bundles.files import FolderFiles
-from a2perf.runs.bundles.log_files import LogKind, find_logs
-from a2perf.runs.foreign.importers import find_imports
+from a2perf.runs.bundles.files import BundleFiles
+from a2perf.runs.events.log_files import LogKind, find_logs
 from a2perf.runs.series import SeriesReader
 from a2perf.runs.stores import index
 from a2perf.stranger_files import Bounds
@@ -56,9 +54,16 @@ def test_comparisons_and_tags_show_hostile_runs(tmp_path: Path, capsys: pytest.C
     for tag in ("old", "new"):
         for seed in range(2):
             made = write_run(
-                store, f"{tag}/{seed}\x1b[2J", env_id="CartPole-v1", seed=seed, tags=[tag], version=NAME, user=BAD,
-                config={NAME: BAD}, curves={METRIC: [(step, 1.0) for step in range(20)]},
-            )  # fmt: skip
+                store,
+                f"{tag}/{seed}\x1b[2J",
+                env_id="CartPole-v1",
+                seed=seed,
+                tags=[tag],
+                version=NAME,
+                user=BAD,
+                config={NAME: BAD},
+                curves={METRIC: [(step, 1.0) for step in range(20)]},
+            )
             record = json.loads((made / "rlops.json").read_text())
             (made / "rlops.json").write_text(json.dumps({**record, "env_id": NAME}))
     groups = ["--exp-name", "ppo", "--tags", "new", "old", "--store", str(store)]
@@ -80,11 +85,24 @@ def test_the_summary_of_a_submission_is_words(tmp_path: Path, noted) -> None:
     run = SubmittedRun(task=NAME, seed=1, mode="train", path=NAME, state="failed", reason=BAD, attempts=2)
     score = ProtocolScore(iqm=0.5, low=0.1, high=0.9, seeds=1, expected=3, notes=[BAD])
     record = ProtocolRecord(
-        a2perf_version="1", protocol="v1", protocol_sha256="0" * 64, track="open", asked_track="open", quick=False,
-        submission=SubmissionIdentity(name=NAME, path=NAME, sha256="0" * 64), complete=False, rankable=False,
-        not_rankable=[BAD], tasks=[NAME], runs=[run], scores={NAME: score}, overall=score, core=False, recorded_at="",
+        a2perf_version="1",
+        protocol="v1",
+        protocol_sha256="0" * 64,
+        track="open",
+        asked_track="open",
+        quick=False,
+        submission=SubmissionIdentity(name=NAME, path=NAME, sha256="0" * 64),
+        complete=False,
+        rankable=False,
+        not_rankable=[BAD],
+        tasks=[NAME],
+        runs=[run],
+        scores={NAME: score},
+        overall=score,
+        core=False,
+        recorded_at="",
         citation=BAD,
-    )  # fmt: skip
+    )
     (tmp_path / "summary.md").write_text(summary_text(record))
     _check(tmp_path / "summary.md")
     rows = [line for line in summary_text(record).splitlines() if line.startswith("|")]
@@ -109,18 +127,27 @@ def test_what_a_script_says_is_shown_escaped(command: str, tmp_path: Path, noted
     tests = tmp_path / "conf" / "performance" / "Toy"
     tests.mkdir(parents=True)
     test = {
-        "env": NAME, "command": f"{sys.executable} bad.py",
+        "env": NAME,
+        "command": f"{sys.executable} bad.py",
         "performance_testing_conditions": {
-            "total_runs": 1, "succ_runs": 1, "eval_columns": "score", "eval_value": 0.9, "on_crash": "count_as_failure",
+            "total_runs": 1,
+            "succ_runs": 1,
+            "eval_columns": "score",
+            "eval_value": 0.9,
+            "on_crash": "count_as_failure",
         },
         "hydra": {"sweeper": {"n_jobs": 1, "study_name": "toy", "max_duration_minutes": 5}},
-    }  # fmt: skip
+    }
     (tests / "a-test.yaml").write_text(json.dumps(test))
     words = ["bad.py", "--env", "CartPole-v1", "--seed", "1", "--videos", "0", "--root-dir", str(tmp_path / "run")]
     done = subprocess.run(
         [sys.executable, "-m", "a2perf", command, *(words if command == "wrap" else ["run"])],
-        cwd=tmp_path, env=dict(os.environ), capture_output=True, timeout=300, check=False,
-    )  # fmt: skip
+        cwd=tmp_path,
+        env=dict(os.environ),
+        capture_output=True,
+        timeout=300,
+        check=False,
+    )
     said = (done.stdout + done.stderr).decode()
     assert done.returncode in (1, 2)
     assert "RuntimeError" in said or "crashed" in said
@@ -136,8 +163,9 @@ def test_what_a_script_says_is_shown_escaped(command: str, tmp_path: Path, noted
 @pytest.mark.parametrize("text", ["[" * 10**5, "1" * 3000, "1" * 10**4, '{"a":' * 10**4])
 def test_hostile_values_of_a_history_cost_their_row(text: str, tmp_path: Path, noted) -> None:
     (tmp_path / "history.jsonl").write_text(f'{{"x": {text}}}\n{{"y": 2.0, "_step": 7}}\n')
-    (item,) = find_imports([tmp_path])
-    assert item.tables["y.csv"] == [["step", "y", "elapsed_s"], [7, 2, ""]]
+    series = SeriesReader(find_logs(BundleFiles(tmp_path), below="")).series("y", LogKind.WANDB)
+    assert series is not None
+    assert (list(series.steps), list(series.values)) == ([7], [2.0])
     noted("nested JSON and endless integers in the history of a tracker", "a condition")
 
 
@@ -153,7 +181,7 @@ def test_fifos_sparse_files_links_and_deep_trees_below_a_run(tmp_path: Path, not
     for _ in range(300):
         deep = deep / "z"  # looked at last; what is deeper than the bound ends the search
     deep.mkdir(parents=True)
-    reader = SeriesReader(find_logs(FolderFiles(run / "command")))
+    reader = SeriesReader(find_logs(BundleFiles(run / "command")))
     reader.open_all()
     series = reader.series(METRIC, LogKind.EVENTS)
     assert series is not None
@@ -170,81 +198,6 @@ def test_a_store_of_too_many_names_is_an_error(tmp_path: Path, monkeypatch: pyte
         (tmp_path / f"{number}").mkdir()
     with pytest.raises(UserError, match="limit of 20 names"):
         list(index.find_run_folders(tmp_path))
-
-
-# --- offline data ----------------------------------------------------------------------------------------------------
-
-
-def _links(group: Any, h5py: Any) -> None:
-    del group["rewards"]
-    group["rewards"] = h5py.ExternalLink("/dev/zero", "/x")
-
-
-def _soft(group: Any, h5py: Any) -> None:
-    del group["rewards"]
-    group["rewards"] = h5py.SoftLink(f"{group.name}/rewards")
-
-
-def _elsewhere(group: Any, h5py: Any) -> None:
-    del group["rewards"]
-    group.create_dataset("rewards", (3,), "f8", external=[("/etc/passwd", 0, 24)])
-
-
-def _virtual(group: Any, h5py: Any) -> None:
-    layout = h5py.VirtualLayout((3,), "f8")
-    layout[:] = h5py.VirtualSource("/dev/zero", "x", (3,), "f8")
-    del group["rewards"]
-    group.create_virtual_dataset("rewards", layout)
-
-
-def _sparse_array(group: Any, h5py: Any) -> None:
-    del group["rewards"]
-    group.create_dataset("rewards", (1 << 45,), "f8", chunks=(1024,))
-
-
-@pytest.mark.parametrize(
-    "change", [_links, _soft, _elsewhere, _virtual, _sparse_array], ids=lambda one: one.__name__[1:]
-)
-def test_arrays_of_offline_data_that_lead_elsewhere_are_refused(change: Any, tmp_path: Path, noted) -> None:
-    h5py = pytest.importorskip("h5py")
-    from a2perf.datasets import hdf5_file
-    from tests.datasets.toys import played
-
-    path = tmp_path / "main_data.hdf5"
-    with hdf5_file.create(path) as stream:
-        hdf5_file.write_episode(stream, 0, played(1, 3))
-        change(stream["episode_0"], h5py)
-    with hdf5_file.opened(path) as stream:
-        with pytest.raises(UserError, match="cannot be read"):
-            hdf5_file.read_array(stream, stream["episode_0"], "rewards")
-        with pytest.raises(UserError, match="cannot be read"):
-            hdf5_file.RowReader(stream, {"rewards": 3}).read(0, "rewards", 0, 3)
-    noted("arrays of offline data in other files, or larger than their file", "refused, and named")
-
-
-@pytest.mark.parametrize("steps", [-1, 1 << 62, np.inf])
-def test_lengths_that_cannot_be_are_refused(steps: float, tmp_path: Path) -> None:
-    pytest.importorskip("h5py")
-    from a2perf.datasets import hdf5_file
-    from tests.datasets.toys import played
-
-    with hdf5_file.create(tmp_path / "main_data.hdf5") as stream:
-        hdf5_file.write_episode(stream, 0, played(1, 3))
-        stream["episode_0"].attrs["total_steps"] = steps
-    with hdf5_file.opened(tmp_path / "main_data.hdf5") as stream, pytest.raises(UserError, match="episode_0"):
-        hdf5_file.read_columns(stream)
-
-
-@pytest.mark.parametrize(
-    "space",
-    ['{"type": "Tuple", "subspaces": [' * 5000, '{"type": "MultiBinary", "n": 1000000000000}',
-     '{"type": "Box", "dtype": "float32", "shape": [1000000, 1000000], "low": 0, "high": 1}'],
-)  # fmt: skip
-def test_spaces_that_take_all_memory_are_refused(space: str) -> None:
-    from a2perf.datasets.space_json import from_json
-
-    with pytest.raises(UserError, match="not a supported Gymnasium space"):
-        from_json(space)
 
 
 def test_a_strangers_queue_with_a_view_in_the_place_of_a_table_is_not_queried(tmp_path: Path, noted) -> None:

@@ -124,11 +124,14 @@ def test_work_while_the_interpreter_starts_is_training(submission, launch, packa
     [
         ("import os; os._exit(3)", "exit"),
         ("import os; os.kill(os.getpid(), 9)", "signal"),
-        ("import os; [os.close(number) for number in range(3, 99) if os.path.exists(f'/proc/self/fd/{number}')]\n"
-         "import time; time.sleep(600)", "bad_output"),
+        (
+            "import os; [os.close(number) for number in range(3, 99) if os.path.exists(f'/proc/self/fd/{number}')]\n"
+            "import time; time.sleep(600)",
+            "bad_output",
+        ),
     ],
     ids=["exits", "is killed", "closes the wire"],
-)  # fmt: skip
+)
 def test_an_end_before_the_greeting_is_the_submissions_fault(
     start_up: str, kind: str, submission, launch, packages, noted
 ) -> None:

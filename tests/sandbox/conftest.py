@@ -23,10 +23,14 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Any]]:
         for name in ("work", "logs"):
             (tmp_path / name).mkdir(exist_ok=True)
         given = {
-            "argv": (sys.executable, "-I", "-S", "-c", textwrap.dedent(code)), "cwd": tmp_path / "work",
-            "env": {"PATH": os.defpath, "ONLY": "this"}, "writable": [tmp_path / "work"],
-            "stdout": tmp_path / "logs" / "out", "stderr": tmp_path / "logs" / "err", **changes,
-        }  # fmt: skip
+            "argv": (sys.executable, "-I", "-S", "-c", textwrap.dedent(code)),
+            "cwd": tmp_path / "work",
+            "env": {"PATH": os.defpath, "ONLY": "this"},
+            "writable": [tmp_path / "work"],
+            "stdout": tmp_path / "logs" / "out",
+            "stderr": tmp_path / "logs" / "err",
+            **changes,
+        }
         running.append(get_sandbox(level).start(SandboxSpec(**given)))
         return running[-1]
 

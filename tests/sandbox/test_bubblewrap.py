@@ -37,8 +37,9 @@ def test_program_is_nobody_special_in_a_world_of_its_own(run) -> None:
     assert len(eval(lines[3])) <= 3  # bubblewrap's own, and the program
     assert lines[4] == "['lo']"
     assert not {"root", "home", "var", "mnt", "srv", "boot"} & set(eval(lines[5])) - {
-        Path(sys.base_prefix).parts[1], Path(sys.prefix).parts[1],
-    }  # fmt: skip
+        Path(sys.base_prefix).parts[1],
+        Path(sys.prefix).parts[1],
+    }
     assert lines[6] == "no /etc/ssh"
 
 

@@ -54,14 +54,15 @@ def test_weaker_level_is_named_where_it_was_allowed(bubblewrap_missing) -> None:
     [
         ("process", Limits(cpus=1), "cpus needs a writable control group with the controller 'cpu'", ""),
         (
-            "process", Limits(memory_bytes=2**30),
+            "process",
+            Limits(memory_bytes=2**30),
             "memory_bytes needs a writable control group with the controller 'memory' "
             "(without one it binds each process, and the tree only by sampling)",
             "no control group: the limit binds each process",
         ),
         ("none", Limits(memory_bytes=2**30), "memory_bytes needs the level 'process'", ""),
     ],
-)  # fmt: skip
+)
 def test_limit_that_nothing_enforces_is_an_error_or_named(
     level: str, asked: Limits, named: str, missing: str, no_control_groups
 ) -> None:

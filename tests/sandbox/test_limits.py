@@ -71,8 +71,10 @@ def test_limits_are_written_in_the_words_of_version_2(second: Path) -> None:
     (folder,) = group.paths
     assert folder.parent == second
     assert {name: (folder / name).read_text() for name in ("memory.max", "pids.max", "cpu.max")} == {
-        "memory.max": str(64 * MIB), "pids.max": str(most_tasks(10)), "cpu.max": "150000 100000",
-    }  # fmt: skip
+        "memory.max": str(64 * MIB),
+        "pids.max": str(most_tasks(10)),
+        "cpu.max": "150000 100000",
+    }
     assert group.document()["join"] == [str(folder / "cgroup.procs")]
     assert made == folder.name
 
@@ -115,18 +117,28 @@ def test_processes_of_the_own_group_move_aside_when_version_2_demands_it(second:
     [
         (
             1,
-            {"memory.max_usage_in_bytes": "4096\n", "memory.oom_control": "under_oom 0\noom_kill 3\n",
-             "cpuacct.usage": "2500000000\n", "pids.current": "7\n", "pids.events": "max 5\n"},
+            {
+                "memory.max_usage_in_bytes": "4096\n",
+                "memory.oom_control": "under_oom 0\noom_kill 3\n",
+                "cpuacct.usage": "2500000000\n",
+                "pids.current": "7\n",
+                "pids.events": "max 5\n",
+            },
             {"memory_peak": 4096, "oom_kills": 3, "cpu": 2_500_000_000, "tasks": 7, "refused_forks": 5},
         ),
         (
             2,
-            {"memory.peak": "8192\n", "memory.events": "low 0\noom 1\noom_kill 2\n",
-             "cpu.stat": "usage_usec 1500000\nuser_usec 1\n", "pids.current": "9\n", "pids.events": "max 4\n"},
+            {
+                "memory.peak": "8192\n",
+                "memory.events": "low 0\noom 1\noom_kill 2\n",
+                "cpu.stat": "usage_usec 1500000\nuser_usec 1\n",
+                "pids.current": "9\n",
+                "pids.events": "max 4\n",
+            },
             {"memory_peak": 8192, "oom_kills": 2, "cpu": 1_500_000, "tasks": 9, "refused_forks": 4},
         ),
     ],
-)  # fmt: skip
+)
 def test_counters_are_read_in_both_versions(tmp_path: Path, version: int, files, expected) -> None:
     for name, text in files.items():
         (tmp_path / name).write_text(text)
@@ -210,6 +222,26 @@ def test_share_of_a_processor_is_enforced_by_the_kernel(start) -> None:
     ending = start(code, limits=Limits(cpus=0.2)).wait(300)
     assert ending.exit_code == 0
     assert ending.cpu_s < 0.6  # of 1.5 s
+
+
+@needs_groups
+def test_runs_at_the_same_time_have_equal_shares_of_a_processor_however_many_processes_they_start(
+    start, monkeypatch
+) -> None:
+    monkeypatch.setenv(limits.PARALLEL_RUNS_VARIABLE, "2")
+    code = """
+        import os, time
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+        end = time.monotonic() + 3
+        for _ in range(%d):
+            if os.fork() == 0:
+                os.setsid()  # the kernel may give each session its own share
+                break
+        while time.monotonic() < end: pass
+    """
+    crowd, single = start(code % 20), start(code % 0)
+    many, one = (confined.wait(300).cpu_s for confined in (crowd, single))
+    assert one / (one + many) > 0.3  # 1 of 21 processes or more would have less than 0.05
 
 
 @needs_groups

@@ -72,9 +72,12 @@ def run(tmp_path: Path) -> Callable[[str, str], str]:
             pytest.skip(reason)
         errors = tmp_path / "errors"
         spec = SandboxSpec(
-            argv=(sys.executable, "-c", code), cwd=tmp_path, readable=[tmp_path], stderr=errors,
+            argv=(sys.executable, "-c", code),
+            cwd=tmp_path,
+            readable=[tmp_path],
+            stderr=errors,
             env={"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "HOME": "/tmp"},
-        )  # fmt: skip
+        )
         ending = get_sandbox(level).start(spec).wait(120)
         assert ending is not None
         return "" if ending.exit_code == 0 else errors.read_text()

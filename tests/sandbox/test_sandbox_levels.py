@@ -89,9 +89,11 @@ def test_unavailable_level_of_a_package_falls_back_to_the_level_below_it(install
 
 def test_broken_package_costs_only_its_own_level(install) -> None:
     install(
-        broken=ImportError("no module"), odd="a text", process=Level(lambda: ProcessSandbox(confined=False)),
+        broken=ImportError("no module"),
+        odd="a text",
+        process=Level(lambda: ProcessSandbox(confined=False)),
         placed=Level(lambda: ProcessSandbox(confined=True), above="bublewrap"),
-    )  # fmt: skip
+    )
     assert get_sandbox("process").guarantees() == ProcessSandbox(confined=True).guarantees()
     assert dict(problems()) == {
         "broken": "package:broken: ImportError: no module",

@@ -105,8 +105,10 @@ def test_hundred_megabytes_of_output_are_cut_and_block_nobody(start, tmp_path: P
 def test_full_disk_under_the_log_does_not_end_the_program(tmp_path: Path) -> None:
     spec = SandboxSpec(
         argv=(sys.executable, "-I", "-S", "-c", "print('x' * 100)"),
-        cwd=tmp_path, env={}, stdout=Path("/dev/full"),
-    )  # fmt: skip
+        cwd=tmp_path,
+        env={},
+        stdout=Path("/dev/full"),
+    )
     ending = get_sandbox("process").start(spec).wait(300)
     assert ending is not None
     assert (ending.exit_code, ending.dropped_bytes["stdout"]) == (0, 101)

@@ -55,10 +55,21 @@ def test_every_refused_call_has_the_number_that_the_library_knows(machine: str, 
         pytest.skip("no libseccomp to compare with")
     library = ctypes.CDLL(name)
     tables = (
-        seccomp.REFUSED, seccomp.ABSENT, seccomp._WITH_FLAGS, seccomp._SOCKETS, seccomp._CHANGES_OF_MODE,
-        seccomp._CREATIONS, {"ioctl": seccomp._IOCTL, "fcntl": seccomp._FCNTL, "personality": seccomp._PERSONALITY,
-        "sched_setaffinity": seccomp._SCHED_SETAFFINITY, "prctl": seccomp._PRCTL, "madvise": seccomp._MADVISE},
-    )  # fmt: skip
+        seccomp.REFUSED,
+        seccomp.ABSENT,
+        seccomp._WITH_FLAGS,
+        seccomp._SOCKETS,
+        seccomp._CHANGES_OF_MODE,
+        seccomp._CREATIONS,
+        {
+            "ioctl": seccomp._IOCTL,
+            "fcntl": seccomp._FCNTL,
+            "personality": seccomp._PERSONALITY,
+            "sched_setaffinity": seccomp._SCHED_SETAFFINITY,
+            "prctl": seccomp._PRCTL,
+            "madvise": seccomp._MADVISE,
+        },
+    )
     too_new = ("open_tree_attr", "fchmodat2")  # for the library of some systems
     for call, numbers in ((call, numbers) for table in tables for call, numbers in table.items()):
         known = library.seccomp_syscall_resolve_name_arch(ARCHITECTURES[machine], call.encode())

@@ -79,9 +79,10 @@ def test_link_into_a_hidden_folder_shows_nothing(tmp_path: Path) -> None:
     (tmp_path / "entry").mkdir()
     (tmp_path / "way").symlink_to("cup/public")
     found = seen(
-        tmp_path / "entry", readable=[tmp_path / "entry", tmp_path / "way", tmp_path / "cup" / "public"],
+        tmp_path / "entry",
+        readable=[tmp_path / "entry", tmp_path / "way", tmp_path / "cup" / "public"],
         hidden=[tmp_path / "cup"],
-    )  # fmt: skip
+    )
     assert found[str(tmp_path / "way")].kind == "tmpfs"
     assert found[str(tmp_path / "cup" / "public")].kind == "read"  # given openly
     assert found[str(tmp_path / "entry")].kind == "read"

@@ -24,9 +24,13 @@ def train():
 INFERENCE = policy(load=STANDS)
 TRAIN_GIN = gin(TROT, "train")
 INFERENCE_GIN = gin(
-    TROT, num_inference_steps=20, num_inference_episodes=2, record_frames=0, call_timeout_s=300,
+    TROT,
+    num_inference_steps=20,
+    num_inference_episodes=2,
+    record_frames=0,
+    call_timeout_s=300,
     kwargs={"mode": "train"},
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True)
@@ -49,9 +53,14 @@ def submission(tmp_path: Path) -> Callable[..., Path]:
         path = tmp_path / folder
         path.mkdir(exist_ok=True)
         content: Mapping[str, str | None] = {
-            "train": TRAIN, "inference": INFERENCE, "training_gin": TRAIN_GIN, "inference_gin": INFERENCE_GIN,
-            "requirements_txt": "", "__init__": "", **files,
-        }  # fmt: skip
+            "train": TRAIN,
+            "inference": INFERENCE,
+            "training_gin": TRAIN_GIN,
+            "inference_gin": INFERENCE_GIN,
+            "requirements_txt": "",
+            "__init__": "",
+            **files,
+        }
         for name, text in content.items():
             stem, _, suffix = name.rpartition("_") if name.endswith(("_gin", "_txt")) else (name, "", "py")
             if text is not None:

@@ -43,12 +43,14 @@ def attempt(**changes: object) -> Attempt:
 
 
 def test_budgets_count_the_attempts_of_a_bundle_and_not_those_in_the_attic() -> None:
-    found = used([
-        attempt(train_s=3.0, net_kwh=1.0, gross_kwh=2.0, wall_s=5.0, archived="train-1"),
-        attempt(train_s=4.0, net_kwh=0.5, wall_s=6.0),
-        attempt(train_s=1.0, net_kwh=0.25, gross_kwh=0.75, wall_s=2.0),
-        attempt(),
-    ])  # fmt: skip
+    found = used(
+        [
+            attempt(train_s=3.0, net_kwh=1.0, gross_kwh=2.0, wall_s=5.0, archived="train-1"),
+            attempt(train_s=4.0, net_kwh=0.5, wall_s=6.0),
+            attempt(train_s=1.0, net_kwh=0.25, gross_kwh=0.75, wall_s=2.0),
+            attempt(),
+        ]
+    )
     assert found == Used(train_s=5.0, net_kwh=0.75, gross_kwh=1.25, wall_s=8.0)
 
 
@@ -81,9 +83,10 @@ def test_a_heartbeat_that_was_torn_counts_in_full(tmp_path: Path) -> None:
 
 def test_a_tracking_report_is_the_sum_over_attempts() -> None:
     report = {
-        "wall_s": 2.0, "energy": {"net_kwh": 1.0, "gross_kwh": 2.0, "method": "m"},
+        "wall_s": 2.0,
+        "energy": {"net_kwh": 1.0, "gross_kwh": 2.0, "method": "m"},
         "emissions": {"kg_co2eq": 1.0, "kg_per_kwh": 0.5},
-    }  # fmt: skip
+    }
     found = with_earlier(report, [attempt(wall_s=3.0, net_kwh=4.0, gross_kwh=6.0), attempt()])
     assert (found["wall_s"], found["energy"]["net_kwh"], found["energy"]["gross_kwh"]) == (5.0, 5.0, 8.0)
     assert found["emissions"]["kg_co2eq"] == 4.0
@@ -146,8 +149,9 @@ def test_a_budget_that_is_used_up_starts_nothing(submission, launch, tmp_path: P
 
 def test_a_run_that_failed_and_starts_from_scratch_lists_what_was_before(submission, launch) -> None:
     failing = submission(train="def train():\n    raise RuntimeError('bad luck')\n")
-    assert [launch(failing, "training.gin").status for _ in range(2)] == [1, 1]
-    outcome = launch(failing, "training.gin")
+    again = ("--retry", "failed")
+    assert [launch(failing, "training.gin", *again).status for _ in range(2)] == [1, 1]
+    outcome = launch(failing, "training.gin", *again)
     manifest = outcome.manifest("train")
     assert [found["number"] for found in manifest["attempts"]] == [1, 2, 3]
     assert [found["outcome"] for found in manifest["attempts"]] == ["exception"] * 3

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import resource
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -15,48 +15,57 @@ import pytest
 from a2perf.errors import ConfigError
 from a2perf.metrics.trackers.process_tree import TreeSample, TreeSum
 from a2perf.records import Manifest, RolloutResults
-from a2perf.runs.bundles.agreement import PlannedEpisode
-from a2perf.storage import read_record
-from a2perf.submission.evaluator.playing import episodes
-from a2perf.submission.evaluator.playing.episodes import ConcurrentEpisodes
+from a2perf.storage import Journal, read_record
+from a2perf.submission.evaluator.playing import play as module
+from a2perf.submission.evaluator.playing.episodes import TaskEpisodes
 from a2perf.submission.evaluator.process.session import allow_open_files
+from a2perf.submission.evaluator.progress import RunProgress
+from a2perf.submission.evaluator.submitted.identity import RunTask
 from a2perf.submission.settings import Submission
 from tests.made_submissions import WEB, gin, policy
 from tests.submission.test_repeats import GIN
 
 
-@dataclass
-class Workers:
-    """Workers that do what a test says."""
+class Threads:
+    """Plays episodes as ``play`` of a test says, in real threads and without participants."""
 
-    play: Callable[[int, threading.Event], None]
-    started: list[int] = field(default_factory=list)
-    cancelled: list[int] = field(default_factory=list)
+    def __init__(self, folder: Path, play: Callable[[int, threading.Event], None]) -> None:
+        self._folder, self._play = folder, play
+        self.started: list[int] = []
+        self.cancelled: list[int] = []
 
-    @contextmanager
-    def open(self) -> Iterator[episodes.EpisodeWorker]:
-        yield _Worker(self)
+    def run(self, count: int, at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(module, "environment", nullcontext)
+        monkeypatch.setattr(module, "play", self._play_all)
+        settings = Submission(mode="inference", domain="gymnasium", concurrent_episodes=at_once)
+        task = RunTask("gymnasium", "CartPole-v1", "CartPole-v1", {})
+        journal = Journal(self._folder / "journal.jsonl")
+        episodes = TaskEpisodes(settings, task, list(range(count)), journal, RunProgress(quiet=True))
+        module.play_concurrently(episodes, Participants(self))
+
+    def _play_all(self, episodes: TaskEpisodes, env: object, participants: Participants) -> None:
+        while (planned := episodes.next(participants)) is not None:
+            participants.index = planned.index
+            self.started.append(planned.index)
+            self._play(planned.index, participants.ended)
 
 
-class _Worker:
-    def __init__(self, workers: Workers) -> None:
-        self._workers, self._ended, self._index = workers, threading.Event(), -1
+class Participants:
+    def __init__(self, threads: Threads) -> None:
+        self._threads, self.ended, self.index = threads, threading.Event(), -1
 
-    def play(self, planned: PlannedEpisode) -> None:
-        self._index = planned.index
-        self._workers.started.append(planned.index)
-        self._workers.play(planned.index, self._ended)
+    def end_process(self) -> None:
+        pass
+
+    def beside(self) -> AbstractContextManager[Participants]:
+        return nullcontext(Participants(self._threads))
 
     def cancel(self) -> None:
-        self._workers.cancelled.append(self._index)
-        self._ended.set()
+        self._threads.cancelled.append(self.index)
+        self.ended.set()
 
 
-def plan(count: int) -> list[PlannedEpisode]:
-    return [PlannedEpisode(index, seed=index, task_index=index) for index in range(count)]
-
-
-def test_the_first_failure_in_the_plan_counts_and_later_episodes_are_cancelled() -> None:
+def test_the_first_failure_in_the_plan_counts_and_later_episodes_are_cancelled(tmp_path, monkeypatch) -> None:
     second_failed = threading.Event()
 
     def play(index: int, ended: threading.Event) -> None:
@@ -69,15 +78,15 @@ def test_the_first_failure_in_the_plan_counts_and_later_episodes_are_cancelled()
         assert ended.wait(300)
         raise RuntimeError("cancelled")
 
-    workers = Workers(play)
+    threads = Threads(tmp_path, play)
     with pytest.raises(ValueError, match="first"):
-        ConcurrentEpisodes(plan(5), 3, workers.open).play()
-    assert sorted(workers.started)[:2] == [0, 1]
-    assert set(workers.started) <= {0, 1, 2}
-    assert set(workers.cancelled) <= {2}
+        threads.run(5, 3, monkeypatch)
+    assert sorted(threads.started)[:2] == [0, 1]
+    assert set(threads.started) <= {0, 1, 2}
+    assert set(threads.cancelled) <= {2}
 
 
-def test_an_interrupt_ends_the_episodes_that_are_being_played(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_ends_the_episodes_that_are_being_played(tmp_path, monkeypatch) -> None:
     both = threading.Barrier(3)
 
     def interrupted(running: object) -> None:
@@ -89,18 +98,18 @@ def test_an_interrupt_ends_the_episodes_that_are_being_played(monkeypatch: pytes
         assert ended.wait(300)
         raise RuntimeError("cancelled")
 
-    monkeypatch.setattr(episodes, "wait", interrupted)
-    workers = Workers(play)
+    monkeypatch.setattr(module, "wait", interrupted)
+    threads = Threads(tmp_path, play)
     with pytest.raises(KeyboardInterrupt):
-        ConcurrentEpisodes(plan(4), 2, workers.open).play()
-    assert sorted(workers.cancelled) == sorted(workers.started) == [0, 1]
+        threads.run(4, 2, monkeypatch)
+    assert sorted(threads.cancelled) == sorted(threads.started) == [0, 1]
 
 
-def test_more_workers_than_episodes_and_no_episodes_are_fine() -> None:
-    workers = Workers(lambda index, ended: None)
-    ConcurrentEpisodes(plan(2), 64, workers.open).play()
-    ConcurrentEpisodes([], 64, workers.open).play()
-    assert sorted(workers.started) == [0, 1]
+def test_more_threads_than_episodes_and_no_episodes_are_fine(tmp_path, monkeypatch) -> None:
+    threads = Threads(tmp_path, lambda index, ended: None)
+    threads.run(2, 64, monkeypatch)
+    threads.run(0, 64, monkeypatch)
+    assert sorted(threads.started) == [0, 1]
 
 
 def test_concurrent_episodes_imply_a_process_for_each() -> None:
@@ -127,9 +136,16 @@ def test_open_files_are_allowed_for_every_episode_or_refused_with_the_possible_n
 class _Tree:
     def __init__(self, pid: int, cpu_s: float) -> None:
         self._sample = TreeSample(
-            pids=frozenset({pid}), cpu_seconds=cpu_s, cpu_method="task_clock", threads=2, rss_bytes=100, pss_bytes=60,
-            memory_peak_bytes=150, io_read_bytes=3, io_write_bytes=4,
-        )  # fmt: skip
+            pids=frozenset({pid}),
+            cpu_seconds=cpu_s,
+            cpu_method="task_clock",
+            threads=2,
+            rss_bytes=100,
+            pss_bytes=60,
+            memory_peak_bytes=150,
+            io_read_bytes=3,
+            io_write_bytes=4,
+        )
 
     def sample(self, *, thorough: bool = False) -> TreeSample:
         return self._sample

@@ -85,9 +85,7 @@ def test_the_later_of_both_names_of_a_setting_counts(tmp_path) -> None:
 
 def test_settings_of_older_files_are_accepted(tmp_path) -> None:
     assert parse(tmp_path, f"{HEAD}Submission.time_participant_code = False\n").num_inference_steps == 0
-    builds = f"{HEAD}Submission.python_env = 'isolated'\nSubmission.python_env_builds = True\n"
-    assert parse(tmp_path, builds).python_env == "built"
-    assert parse(tmp_path, f"{HEAD}Submission.plot_metrics = False\n").num_inference_steps == 1000
+    assert parse(tmp_path, f"{HEAD}Submission.plot_metrics = False\n").num_inference_steps is None
 
 
 def test_a_misspelt_parameter_of_create_domain_is_not_an_argument_of_the_environment(tmp_path) -> None:
@@ -178,8 +176,6 @@ def test_a_task_keeps_what_does_not_define_another_task(tmp_path) -> None:
     file = origin_of(tmp_path / "run.gin", None)
     assert configuration.load(file, [], task=task_bindings(None, "generated")) == ["utilization"]
     bound = configuration.bound_parameters("create_domain")
-    assert bound == {
-        "env_name": "CircuitTraining-Generated-v0", "num_macros": 40, "seed": 0, "is_eval": False
-    }  # fmt: skip
+    assert bound == {"env_name": "CircuitTraining-Generated-v0", "num_macros": 40, "seed": 0, "is_eval": False}
     assert configuration.load(file, ["create_domain.env_name = 'CircuitTraining-Generated-v0'"]) == []
     assert configuration.bound_parameters("create_domain")["utilization"] == 0.5

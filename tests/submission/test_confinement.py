@@ -19,9 +19,12 @@ from tests.made_submissions import STANDS, bindings, policy
 def settings(tmp_path: Path):
     def make(**changes) -> Submission:
         return Submission(
-            mode="inference", domain="quadruped_locomotion", root_dir=str(tmp_path / "root"),
-            participant_module_path=str(tmp_path), **changes,
-        )  # fmt: skip
+            mode="inference",
+            domain="quadruped_locomotion",
+            root_dir=str(tmp_path / "root"),
+            participant_module_path=str(tmp_path),
+            **changes,
+        )
 
     return make
 
@@ -90,10 +93,16 @@ def test_run_in_a_folder_of_the_submission_hides_its_bundle(submission, launch, 
     (tmp_path / "weights").write_text("1")
     path = submission(inference=CURIOUS)
     outcome = launch(
-        path, "inference.gin", "--participant_args", f"weights={tmp_path / 'weights'}",
-        "--gin_bindings", f"Submission.readable_paths = ['{tmp_path / 'weights'}']",
-        "--gin_bindings", "Submission.time_participant_code = False", root=path / "runs" / "one",
-    )  # fmt: skip
+        path,
+        "inference.gin",
+        "--participant_args",
+        f"weights={tmp_path / 'weights'}",
+        "--gin_bindings",
+        f"Submission.readable_paths = ['{tmp_path / 'weights'}']",
+        "--gin_bindings",
+        "Submission.time_participant_code = False",
+        root=path / "runs" / "one",
+    )
     assert outcome.status == 0, outcome.output
     said = (outcome.root / "inference" / "logs" / "stdout.log").read_text()
     assert "found []" in said

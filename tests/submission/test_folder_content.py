@@ -23,10 +23,23 @@ def sha256(folder: Path, root: Path | None = None) -> str:
 
 
 PLACES = (
-    "inference.py", "runs/real.py", "venv/lib/x.py", ".venv/x.py", "node_modules/x/index.js", ".git/hooks/x",
-    "entry.egg-info/x.py", "__pycache__/inference.cpython-311.pyc", "inference.pyc", ".mypy_cache/x", ".hidden",
-    "a/b/c/d/e.py", "name with spaces\nand lines", "attic/x", ".lock", "manifest.json",
-)  # fmt: skip
+    "inference.py",
+    "runs/real.py",
+    "venv/lib/x.py",
+    ".venv/x.py",
+    "node_modules/x/index.js",
+    ".git/hooks/x",
+    "entry.egg-info/x.py",
+    "__pycache__/inference.cpython-311.pyc",
+    "inference.pyc",
+    ".mypy_cache/x",
+    ".hidden",
+    "a/b/c/d/e.py",
+    "name with spaces\nand lines",
+    "attic/x",
+    ".lock",
+    "manifest.json",
+)
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -111,8 +124,10 @@ def test_links_that_lead_out_are_named(submission, tmp_path: Path) -> None:
     (folder / "second").symlink_to("..")
     (folder / "loop").symlink_to("loop")
     assert identify_submission(folder).not_covered == [
-        "first -> second", f"helper.py -> {tmp_path / 'helper.py'}", "second -> .."
-    ]  # fmt: skip
+        "first -> second",
+        f"helper.py -> {tmp_path / 'helper.py'}",
+        "second -> ..",
+    ]
 
 
 UNREADABLE = ["unreadable"] if os.geteuid() != 0 else []  # root reads everything
@@ -184,9 +199,14 @@ def test_no_setting_of_the_repository_runs_anything(repository: Path, tmp_path: 
     extra = tmp_path / "extra"
     extra.write_text(f'[core]\n\tfsmonitor = {program}\n[filter "x"]\n\tclean = {program}\n\tsmudge = {program}\n')
     for name, value in (
-        ("core.fsmonitor", program), ("core.hooksPath", tmp_path), ("diff.external", program), ("include.path", extra),
-        ("core.sshCommand", program), ("filter.x.clean", program), ("core.pager", program),
-    ):  # fmt: skip
+        ("core.fsmonitor", program),
+        ("core.hooksPath", tmp_path),
+        ("diff.external", program),
+        ("include.path", extra),
+        ("core.sshCommand", program),
+        ("filter.x.clean", program),
+        ("core.pager", program),
+    ):
         git(repository, "config", name, str(value))
     (repository / ".gitattributes").write_text("* filter=x diff=x\n")
     (repository / "train.py").write_text("changed = 1\n")
@@ -232,10 +252,39 @@ def test_path_of_the_organizer_may_have_links_and_no_link_of_the_submission(tmp_
     (entry / "out").symlink_to(tmp_path / "real")
     (entry / "in").symlink_to("runs")
     for given in (
-        entry / "out", entry / "out" / "x", tmp_path / "way" / "out", entry / "in", entry / "x" / ".." / "out",
-    ):  # fmt: skip
+        entry / "out",
+        entry / "out" / "x",
+        tmp_path / "way" / "out",
+        entry / "in",
+        entry / "x" / ".." / "out",
+    ):
         with pytest.raises(ConfigError, match="a link inside the submission"):
             settled(given, entry, "the root directory")
     (tmp_path / "loop").symlink_to("loop")
     with pytest.raises(ConfigError, match="loop"):
         settled(tmp_path / "loop", entry, "x")
+
+
+def test_declared_weights_are_another_policy_of_the_same_code(submission) -> None:
+    folder = submission()
+    assert (identify_submission(folder).code_sha256, identify_submission(folder).policy_sha256) == ("", "")
+    (folder / "nets").mkdir()
+    (folder / "nets" / "actor.bin").write_bytes(b"1")
+    (folder / "a2perf.toml").write_text('title = "A"\nweights = ["nets"]\n')
+    first = identify_submission(folder)
+    (folder / "nets" / "actor.bin").write_bytes(b"2")
+    second = identify_submission(folder)
+    assert (first.version, first.code_sha256) == (second.version, second.version)
+    assert len({first.policy_sha256, second.policy_sha256, first.sha256, second.sha256, first.version}) == 5
+    (folder / "nets.py").touch()
+    third = identify_submission(folder)
+    assert third.version != second.version
+    assert third.policy_sha256 == second.policy_sha256
+
+
+@pytest.mark.parametrize("name", ["net.pt", "", ".", "../net.pt", "/etc"])
+def test_weights_outside_of_the_submission_are_refused(submission, name: str) -> None:
+    folder = submission()
+    (folder / "a2perf.toml").write_text(f'weights = ["{name}"]\n')
+    with pytest.raises(SubmissionError, match="names weights that do not exist"):
+        identify_submission(folder)

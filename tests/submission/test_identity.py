@@ -54,7 +54,7 @@ def again(root: Path, *flags: str) -> int:
     bindings = [word for binding in GIVEN for word in ("--gin-bindings", binding)]
     context = main_submission.main.make_context("evaluator", [*given, *bindings, *words])
     parameters = {name: value for name, value in context.params.items() if name != "verbosity"}
-    return main_submission.evaluate(options=RunOptions.taken_from(parameters), **parameters)
+    return main_submission.run(options=RunOptions.taken_from(parameters), **parameters)
 
 
 def other(entry: Field[Any], root: Path) -> Any:
@@ -66,11 +66,19 @@ def other(entry: Field[Any], root: Path) -> Any:
         "evaluation_seeds_file": "7\n8\n",
     }
     chosen = {
-        "participant_args": {"action": "1"}, "inference_data": "sampled", "fresh_policy": "episode",
-        "python_env": "isolated", "sandbox": "none", "perturbations": ["all"], "seeds_from": str(root / "inference"),
-        "generalization_tasks": [TASK], "measure_emissions": True, "pass_environment": ["PATH"],
-        "participant_python": sys.executable, "domain": "toy_macro_stdcell",
-    }  # fmt: skip
+        "participant_args": {"action": "1"},
+        "inference_data": "sampled",
+        "fresh_policy": "episode",
+        "python_env": "isolated",
+        "sandbox": "none",
+        "perturbations": ["all"],
+        "seeds_from": str(root / "inference"),
+        "generalization_tasks": [TASK],
+        "measure_emissions": True,
+        "pass_environment": ["PATH"],
+        "participant_python": sys.executable,
+        "domain": "toy_macro_stdcell",
+    }
     if entry.name in files:
         place = root.parent / entry.name
         place.write_text(files[entry.name])
@@ -161,7 +169,7 @@ def test_flags_in_the_form_of_absl(finished: Path, tmp_path: Path) -> None:
         done = launch("--root_dir", finished, *words, cwd=tmp_path)
         return done.returncode, done.stdout + done.stderr
 
-    status, output = ended(f"--flagfile={outer}", "--noforce", "--public_seeds=false")
+    status, output = ended(f"--flagfile={outer}", "--noforce", "-public_seeds=false")
     assert (status, "is already finished" in output) == (0, True), output
     assert ended("--flagfile", str(outer), "--noforce", "--nopublic_seeds", "--verbosity=-1") == (0, "")
     status, output = ended("--flagfile", str(outer), "--noforce")

@@ -1,6 +1,8 @@
 """The three modes on a real environment, through the real commands."""
 
+import base64
 import csv
+import io
 import json
 from pathlib import Path
 
@@ -24,7 +26,12 @@ COUNTING = policy(
 
 
 def test_training_bundle_holds_what_was_asked_for(submission, launch) -> None:
-    outcome = launch(submission(), "training.gin", "--seed", 5, "--gin_bindings", "Submission.measure_emissions = True")
+    of_emissions = (
+        "Submission.measure_emissions = True",
+        "track_emissions_decorator.country_iso_code = 'USA'",
+        "track_emissions_decorator.region = 'Atlantis'",
+    )
+    outcome = launch(submission(), "training.gin", "--seed", 5, "--gin_bindings", *of_emissions)
     assert outcome.status == 0, outcome.output
     manifest = outcome.manifest("train")
     assert manifest["state"] == "finished"
@@ -33,6 +40,7 @@ def test_training_bundle_holds_what_was_asked_for(submission, launch) -> None:
     assert manifest["tracker_failures"] == []
     weights = outcome.root / "train" / "artifacts" / "weights.txt"
     assert weights.read_text() == str(manifest["seeds"]["participant"])
+    assert "no carbon intensity for region 'Atlantis' of USA, the country's is used" in outcome.output
     rows = list(csv.DictReader((outcome.root / "metrics" / "train_emissions.csv").open()))
     assert rows
     assert {"energy_consumed", "ram_process", "method", "quality"} <= set(rows[0])
@@ -64,11 +72,17 @@ def test_inference_sees_the_artefacts_of_the_training(submission, launch) -> Non
 
 
 @pytest.mark.group("pybullet")  # pictures
-def test_inference_writes_latency_and_rollouts(submission, launch) -> None:
+def test_inference_writes_latency_and_rollouts(submission, launch, tmp_path: Path) -> None:
     outcome = launch(
-        submission(inference=COUNTING), "inference.gin", "--participant_args", "value=0.05",
-        "--gin_bindings", "Submission.record_frames = 3", "--gin_bindings", "Submission.num_warmup_steps = 4",
-    )  # fmt: skip
+        submission(inference=COUNTING),
+        "inference.gin",
+        "--participant_args",
+        "value=0.05",
+        "--gin_bindings",
+        "Submission.record_frames = 3",
+        "--gin_bindings",
+        "Submission.num_warmup_steps = 4",
+    )
     assert outcome.status == 0, outcome.output
     metrics = outcome.root / "inference" / "metrics"
     latency = json.loads((metrics / "latency.json").read_text())
@@ -84,10 +98,15 @@ def test_inference_writes_latency_and_rollouts(submission, launch) -> None:
         assert np.all(arrays["round_trip_ns"] >= arrays["infer_ns"] + arrays["preprocess_ns"])
         seconds = arrays["infer_ns"] * 1e-9
     expected = {
-        "mean_s": seconds.mean(), "std_s": seconds.std(ddof=1), "min_s": seconds.min(), "median_s": np.median(seconds),
-        "p90_s": np.percentile(seconds, 90), "p99_s": np.percentile(seconds, 99), "max_s": seconds.max(),
+        "mean_s": seconds.mean(),
+        "std_s": seconds.std(ddof=1),
+        "min_s": seconds.min(),
+        "median_s": np.median(seconds),
+        "p90_s": np.percentile(seconds, 90),
+        "p99_s": np.percentile(seconds, 99),
+        "max_s": seconds.max(),
         "throughput_hz": 1 / seconds.mean(),
-    }  # fmt: skip
+    }
     assert {name: latency["infer_once"][name] for name in expected} == pytest.approx(expected)
     episodes = json.loads((metrics / "rollouts.json").read_text())["episodes"]
     assert [episode["index"] for episode in episodes] == [0, 1]
@@ -101,10 +120,12 @@ def test_inference_writes_latency_and_rollouts(submission, launch) -> None:
     assert classic["rollout_returns"]["values"] == [episode["episode_return"] for episode in episodes]
     assert len(classic["inference_time"]["values"]) == 20
     assert classic["inference_time"]["unit"] == "s"
-    strip = outcome.root / "inference" / "media" / "episode_000.png"
+    assert a2perf("report", outcome.root, "-o", "report", cwd=tmp_path).returncode == 0  # it draws the pictures
+    page = (tmp_path / "report" / "index.html").read_text()
+    strip = base64.b64decode(page.partition('<img src="data:image/png;base64,')[2].partition('"')[0])
     from PIL import Image
 
-    with Image.open(strip) as picture:
+    with Image.open(io.BytesIO(strip)) as picture:
         assert picture.height == 180
         assert picture.width > 3 * 180
         assert len(picture.convert("L").getcolors(maxcolors=256) or range(257)) > 20
@@ -139,6 +160,7 @@ import a2perf.submission.submission_util
 Submission.mode = 'generalization'
 Submission.domain = 'quadruped_locomotion'
 Submission.num_generalization_episodes = 2
+Submission.measure_emissions = True
 Submission.generalization_tasks = ['synthetic_trot', 'synthetic_pace', 'synthetic_spin']
 create_domain.mode = 'train'
 """
@@ -151,6 +173,8 @@ def test_generalization_runs_every_task(submission, launch) -> None:
     rollouts = json.loads((outcome.root / "metrics" / "generalization_rollouts.json").read_text())
     assert set(rollouts) == {"synthetic_trot", "synthetic_pace", "synthetic_spin"}
     assert all(len(returns) == 2 for returns in rollouts.values())
+    emissions = list(csv.DictReader((outcome.root / "metrics" / "generalization_emissions.csv").open()))
+    assert len({row["run_id"] for row in emissions}) == 3
     manifest = outcome.manifest("generalization")
     assert manifest["sandbox"]["level"] == strongest_level()
     assert set(manifest["tracking"]) == set(rollouts)

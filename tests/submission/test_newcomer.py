@@ -63,10 +63,14 @@ def test_10_requirements_of_the_submission_do_not_touch_the_platform(submission,
     [
         pytest.param("", ("--participant_args", "gin_config_path=a.gin"), "gin_config_path", id="06 unknown argument"),
         pytest.param("import stable_baselines77", (), "No module named 'stable_baselines77'", id="09 missing package"),
-        pytest.param("import gymnasium\ngymnasium.make('WebNavigation-NoSuchThing-v0')", (), "NoSuchThing",
-                     id="11 failing environment at import"),
+        pytest.param(
+            "import gymnasium\ngymnasium.make('WebNavigation-NoSuchThing-v0')",
+            (),
+            "NoSuchThing",
+            id="11 failing environment at import",
+        ),
     ],
-)  # fmt: skip
+)
 def test_06_09_11_failing_training_is_a_named_failure(
     code: str, arguments: tuple[str, ...], said: str, submission, launch
 ) -> None:
@@ -87,12 +91,18 @@ def test_12_missing_function_is_named_with_its_signature(submission, launch) -> 
 
 SIGNATURES = {
     "readme": ("load_policy(env, **kwargs)", "preprocess_observation(observation)", "infer_once(policy, observation)"),
-    "runner": ("load_policy(env, **kwargs)", "preprocess_observation(observation, time_step_spec=None)",
-               "infer_once(policy, preprocessed_observation)"),
+    "runner": (
+        "load_policy(env, **kwargs)",
+        "preprocess_observation(observation, time_step_spec=None)",
+        "infer_once(policy, preprocessed_observation)",
+    ),
     "template": ("load_model(env)", "preprocess_observation(observation)", "infer_once(model, observation)"),
-    "keywords": ("load_policy(env)", "preprocess_observation(observation)",
-                 "infer_once(*, policy, preprocessed_observation)"),
-}  # fmt: skip
+    "keywords": (
+        "load_policy(env)",
+        "preprocess_observation(observation)",
+        "infer_once(*, policy, preprocessed_observation)",
+    ),
+}
 
 
 @pytest.mark.parametrize("style", SIGNATURES)

@@ -51,8 +51,13 @@ def test_everything_that_is_wrong_is_listed_at_once(submission) -> None:
     )
     found = {item.where: item for item in problems(folder)}
     assert set(found) == {
-        "requirements.txt", "__init__.py", "train.py:1", "inference.py:1", "inference.py:4", "inference.py",
-    }  # fmt: skip
+        "requirements.txt",
+        "__init__.py",
+        "train.py:1",
+        "inference.py:1",
+        "inference.py:4",
+        "inference.py",
+    }
     assert "SyntaxError" in found["train.py:1"].message
     assert "expected load_policy(env, **participant_args), found load_policy()" in found["inference.py:1"].message
     assert "async" in found["inference.py:4"].message
@@ -138,13 +143,19 @@ def test_load_policy_gets_the_environment(parameters: str, keyword: str | None) 
 
 UNCALLABLE = {
     (check_infer_once, r"expected infer_once\(policy, observation\), found infer_once\("): (
-        "", "policy", "policy, observation, extra", "policy, observation, *, extra",
+        "",
+        "policy",
+        "policy, observation, extra",
+        "policy, observation, *, extra",
     ),
     (check_preprocess, r"expected preprocess_observation\(observation\)"): (
-        "", "observation, scale", "*, observation", "**kwargs",
+        "",
+        "observation, scale",
+        "*, observation",
+        "**kwargs",
     ),
     (check_load_policy, r"expected load_policy\(env, \*\*participant_args\)"): ("", "*, path", "env, a, /"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(
@@ -196,8 +207,10 @@ def run(folder: Path, code: str) -> str:
     )
     done = subprocess.run(
         [sys.executable, "-P", "-W", "error", "-c", prelude + textwrap.dedent(code)],
-        capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 

@@ -111,7 +111,7 @@ def test_train_gets_exactly_the_variables_of_the_contract(submission, process, t
         "A2PERF_ARTIFACTS": str(artifacts),
     }
     assert args == {"a": "1", "b": "x=y"}
-    assert cwd == first_path == str(folder)
+    assert (cwd, first_path) == (str(artifacts), str(folder))
     assert argv == [str(folder / "train.py")]
     assert home != os.environ["HOME"]
     assert not os.path.exists(home)
@@ -242,7 +242,9 @@ BAD_TRAIN = {
     "interrupt": ("def train(): raise KeyboardInterrupt", FailureKind.EXCEPTION, "train", "KeyboardInterrupt"),
     "exception that cannot be shown": (
         "class E(BaseException):\n    def __str__(self): raise E()\ndef train(): raise E()",
-        FailureKind.EXCEPTION, "train", "the message cannot be formatted",
+        FailureKind.EXCEPTION,
+        "train",
+        "the message cannot be formatted",
     ),
     "out of memory": ("def train(): raise MemoryError('8 GiB')", FailureKind.MEMORY, "train", "8 GiB"),
     "endless recursion": ("def train(): train()", FailureKind.EXCEPTION, "train", "RecursionError"),
@@ -251,46 +253,69 @@ BAD_TRAIN = {
     "async generator": ("async def train(): yield 1", FailureKind.CONTRACT, "import train.py", "is async"),
     "partial of a generator": (
         "import functools\ndef work(n): yield n\ntrain = functools.partial(work, 1)",
-        FailureKind.CONTRACT, "import train.py", "is a generator",
+        FailureKind.CONTRACT,
+        "import train.py",
+        "is a generator",
     ),
     "returned coroutine": (
-        "async def work(): pass\ndef train(): return work()", FailureKind.CONTRACT, "train", "returned a coroutine",
+        "async def work(): pass\ndef train(): return work()",
+        FailureKind.CONTRACT,
+        "train",
+        "returned a coroutine",
     ),
     "returned generator": (
-        "def work(): yield 1\ndef train(): return work()", FailureKind.CONTRACT, "train", "returned a generator",
+        "def work(): yield 1\ndef train(): return work()",
+        FailureKind.CONTRACT,
+        "train",
+        "returned a generator",
     ),
     "returned map": ("def train(): return map(print, [1])", FailureKind.CONTRACT, "train", "returned a map"),
     "returned partial": (
         "import functools\ndef train(): return functools.partial(print, 1)",
-        FailureKind.CONTRACT, "train", "returned a partial",
+        FailureKind.CONTRACT,
+        "train",
+        "returned a partial",
     ),
     "returned awaitable": (
         "class Later:\n    def __await__(self): yield\ndef train(): return Later()",
-        FailureKind.CONTRACT, "train", "returned a Later",
+        FailureKind.CONTRACT,
+        "train",
+        "returned a Later",
     ),
     "thread not started": (
-        "import threading\ndef train(): return threading.Thread()", FailureKind.CONTRACT, "train", "returned a Thread",
+        "import threading\ndef train(): return threading.Thread()",
+        FailureKind.CONTRACT,
+        "train",
+        "returned a Thread",
     ),
     "running thread": (
         "import threading, time\n"
         "def train():\n    thread = threading.Thread(target=time.sleep, args=(600,), daemon=True)\n"
         "    thread.start()\n    return thread",
-        FailureKind.CONTRACT, "train", "returned a Thread",
+        FailureKind.CONTRACT,
+        "train",
+        "returned a Thread",
     ),
     "process not started": (
         "import multiprocessing\ndef train(): return multiprocessing.Process()",
-        FailureKind.CONTRACT, "train", "returned a Process",
+        FailureKind.CONTRACT,
+        "train",
+        "returned a Process",
     ),
     "waiting future": (
         "from concurrent.futures import Future\ndef train(): return Future()",
-        FailureKind.CONTRACT, "train", "returned a Future",
+        FailureKind.CONTRACT,
+        "train",
+        "returned a Future",
     ),
     "failed future": (
         "from concurrent.futures import Future\n"
         "def train():\n    future = Future()\n    future.set_exception(ValueError('lost'))\n    return future",
-        FailureKind.EXCEPTION, "train", "ValueError: lost",
+        FailureKind.EXCEPTION,
+        "train",
+        "ValueError: lost",
     ),
-}  # fmt: skip
+}
 
 GOOD_ENDS = {
     "returns": "def train(): return 1",
@@ -350,19 +375,30 @@ OVER = {
     "time of the training": ("import time\ndef train(): time.sleep(600)", {"limit": 0.5}, FailureKind.TIMEOUT, "0.5 s"),
     "memory of the tree": (
         FORKS.format(count=3, work="(b'x' * (150 * 2**20), time.sleep(600))"),
-        {"limits": Limits(memory_bytes=300 * MIB)}, FailureKind.MEMORY, f"{300 * MIB:,}",
+        {"limits": Limits(memory_bytes=300 * MIB)},
+        FailureKind.MEMORY,
+        f"{300 * MIB:,}",
     ),
     "memory of a process": (
-        "def train(): block = bytearray(2**32)", {"limits": Limits(memory_bytes=512 * MIB)}, FailureKind.MEMORY, "",
+        "def train(): block = bytearray(2**32)",
+        {"limits": Limits(memory_bytes=512 * MIB)},
+        FailureKind.MEMORY,
+        "",
     ),
     "processes": (
-        FORKS.format(count=9, work="time.sleep(600)"), {"limits": Limits(processes=3)}, FailureKind.FORBIDDEN, "",
+        FORKS.format(count=9, work="time.sleep(600)"),
+        {"limits": Limits(processes=3)},
+        FailureKind.FORBIDDEN,
+        "",
     ),
     "processor time": ("def train():\n    while True: pass", {"limits": Limits(cpu_s=1)}, FailureKind.TIMEOUT, ""),
     "wall time": (
-        "import time\ndef train(): time.sleep(600)", {"limits": Limits(wall_s=1)}, FailureKind.TIMEOUT, "",
+        "import time\ndef train(): time.sleep(600)",
+        {"limits": Limits(wall_s=1)},
+        FailureKind.TIMEOUT,
+        "",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("what", OVER)
@@ -393,7 +429,7 @@ BAD_INFERENCE = {
     "objects in the 5th call": ("return np.array([{}]) if calls == 5 else 1", FailureKind.BAD_OUTPUT, "dtype object"),
     "no answer to the 5th call": ("calls == 5 and time.sleep(600)\nreturn 1", FailureKind.TIMEOUT, "1 s"),
     "exit in the 5th call": ("import os; calls == 5 and os._exit(0)\nreturn 1", FailureKind.EXIT, "status 0"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", BAD_INFERENCE)
@@ -451,7 +487,7 @@ FORGERIES = {
     "report of a strange form": ("send('error', ['x'], 'x', 'y', None, None)", "not a valid message"),
     "progress nobody asked for": ("send('progress', 1)", "not a valid message"),
     "closed wire": ("wire.close(); time.sleep(600)", "closed its connection"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", FORGERIES)

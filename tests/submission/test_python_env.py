@@ -81,9 +81,8 @@ def test_key_follows_everything_that_decides_about_the_content(
         replace(one, extras=("circuit-training",)),
         replace(one, interpreter=replace(one.interpreter, version="3.99.1", tag="cpython-399")),
         replace(one, interpreter=replace(one.interpreter, platform="linux-aarch64")),
-        replace(one, sources=replace(one.sources, allow_builds=True)),
     ]
-    assert len({one.key, *(other.key for other in others)}) == 6
+    assert len({one.key, *(other.key for other in others)}) == 5
     before = one.key
     wheels.write_wheel(wheelhouse, "toy", "3.0")
     longer = one.key
@@ -145,8 +144,9 @@ def builder(wheelhouse: Path, log: Path) -> subprocess.Popen[str]:
 
 def test_processes_that_need_the_same_build_it_once(tmp_path: Path, wheelhouse: Path) -> None:
     processes = [builder(wheelhouse, tmp_path / f"{number}.log") for number in range(2)]
-    reused = sorted(process.communicate(timeout=300)[0].strip() for process in processes)
-    assert reused == ["False", "True"]
+    # both have it while both run: the second one waits for the build of the first, and not for its end
+    assert sorted(process.stdout.readline().strip() for process in processes if process.stdout) == ["False", "True"]
+    assert [process.communicate(timeout=300)[0] for process in processes] == ["", ""]
     assert len(python_env.list_environments()) == 1
 
 
@@ -203,19 +203,8 @@ def unmade(wanted: python_env.Recipe, log: Path, kind: type[Exception]) -> str:
 def test_a_contradiction_with_a2perf_names_both_sides(tmp_path: Path, wheelhouse: Path) -> None:
     said = unmade(recipe(tmp_path / "s", "toy\nnumpy<1.20\n", wheelhouse), tmp_path / "log", ConfigError)
     assert "requirements.txt:2: numpy<1.20" in said
-    assert "a2perf itself needs numpy>=1.26" in said
-
-
-def test_nothing_is_built_from_source_unless_allowed(tmp_path: Path, wheelhouse: Path) -> None:
-    package = tmp_path / "s" / "mine"
-    package.mkdir(parents=True)
-    marker = tmp_path / "ran"
-    (package / "setup.py").write_text(f"open({str(marker)!r}, 'w')\n")
-    for line in ("./mine", "-e ./mine"):
-        said = unmade(recipe(tmp_path / "s", f"toy==1.0\n{line}\n", wheelhouse), tmp_path / "log", ConfigError)
-        assert "requirements.txt:2: " in said
-        assert "has to be built" in said
-    assert not marker.exists()
+    assert "numpy>=1.26" in said
+    assert len(said.splitlines()) <= 5
 
 
 def test_an_index_that_does_not_answer_is_the_hosts_fault(

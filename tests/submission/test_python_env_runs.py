@@ -33,9 +33,12 @@ def real_wheelhouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.timeout(900)
 def test_submissions_with_conflicting_pins_run_under_one_evaluator_in_one_command(
-    submission: Callable[..., Path], launch: Callable, real_wheelhouse: Path, tmp_path: Path,
+    submission: Callable[..., Path],
+    launch: Callable,
+    real_wheelhouse: Path,
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     monkeypatch.setenv("UV_FIND_LINKS", str(real_wheelhouse))
     first, second = (
         submission(f"s{pin[0]}", inference=POLICY, inference_gin=GIN, requirements_txt=f"toy=={pin}\n")
@@ -79,9 +82,11 @@ def test_generalization_builds_once_and_refuses_as_a_whole(
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_numpy_1_in_the_participant_answers_numpy_2_in_the_evaluator(
-    submission: Callable[..., Path], launch: Callable, real_environment: Mapping[str, str],
+    submission: Callable[..., Path],
+    launch: Callable,
+    real_environment: Mapping[str, str],
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     for name in ("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME"):  # where the user's index settings are
         if name in real_environment:
             monkeypatch.setenv(name, real_environment[name])

@@ -24,9 +24,12 @@ from tests.made_submissions import TOY, WEB, bindings, gin, policy
 from tests.participants import make_participant
 
 GIN = {
-    "time_participant_code": False, "num_inference_episodes": 1, "record_frames": 0, "fresh_policy": "episode",
+    "time_participant_code": False,
+    "num_inference_episodes": 1,
+    "record_frames": 0,
+    "fresh_policy": "episode",
     "kwargs": {"num_websites": 5, "step_limit": 2},
-}  # fmt: skip
+}
 SEEDED = (
     policy(
         top="import os",
@@ -58,8 +61,9 @@ def test_run_with_repeats_keeps_its_scored_episodes_and_records_the_others(submi
         (0, seed, 0, 0, "")
     ]
     assert [(e.index, e.seed, e.task_index, e.repeat, e.perturbation) for e in rollouts.further] == [
-        (1, seed, 0, 1, ""), (2, seed, 0, 0, "order"),
-    ]  # fmt: skip
+        (1, seed, 0, 1, ""),
+        (2, seed, 0, 0, "order"),
+    ]
     # A process of a repetition has another seed, the others that of the run.
     of_repeat = [seed % 12500 for seed in RunSeeds(manifest.root_seed).draw("participant", 2)]
     assert of_repeat[0] == manifest.seeds["participant"] % 12500
@@ -70,9 +74,6 @@ def test_run_with_repeats_keeps_its_scored_episodes_and_records_the_others(submi
     group = score_runs([outcome.root], cached=False)["groups"][0]
     assert group["scores"]["success_rate"]["value"] == 0.0
     assert group["scores"]["returns"]["notes"] == ["1 episodes of 1 run(s)"]
-    assert group["scores"]["outcome_consistency"]["value"] == 1.0
-    assert group["scores"]["calibration"]["value"] == pytest.approx(0.75)
-    assert group["scores"]["robustness"]["condition"] == "no success without perturbation"
     # Another number of repeats is another run.
     again = launch(path, "inference.gin", "--repeats", 3, *shared)
     assert again.status == 2
@@ -133,24 +134,24 @@ def test_plan_without_options_is_the_scored_episodes() -> None:
 def test_actions_are_recorded_by_the_stated_rules() -> None:
     discrete = ActionRecorder(gymnasium.spaces.Discrete(5))
     for action in (3, 1, 3):
-        discrete(None, action)
+        discrete(None, None, action)
     assert discrete.record().sequence == [3, 1, 3]
     assert discrete.record().histograms == []
     low, high = np.array([-1.0, 0.0], np.float32), np.array([1.0, 8.0], np.float32)
     box = ActionRecorder(gymnasium.spaces.Box(low, high))
     for action in ([-1.0, 8.0], [-0.999, 7.99], [0.0, 4.0]):
-        box(None, np.array(action, np.float32))
+        box(None, None, np.array(action, np.float32))
     record = box.record()
     assert record.bins == BINS
     assert [np.flatnonzero(counts).tolist() for counts in record.histograms] == [[0, BINS // 2], [BINS // 2, BINS - 1]]
     assert record.sequence[0] == record.sequence[1] != record.sequence[2]
     assert max(record.sequence) < 2**53
     open_ended = ActionRecorder(gymnasium.spaces.Box(-np.inf, np.inf, (1,)))
-    open_ended(None, np.array([1.0], np.float32))  # 1 / (1 + 1) of the way from 0 to 1
+    open_ended(None, None, np.array([1.0], np.float32))  # 1 / (1 + 1) of the way from 0 to 1
     assert np.flatnonzero(open_ended.record().histograms[0]).tolist() == [3 * BINS // 4]
     parts = gymnasium.spaces.Tuple([gymnasium.spaces.Discrete(2), gymnasium.spaces.Discrete(2)])
     other = ActionRecorder(parts)
-    other(None, (0, 1))
+    other(None, None, (0, 1))
     assert other.record().sequence == []
     assert len(other.record().sha256) == 64
 
@@ -188,17 +189,29 @@ def test_invalid_action_fails_the_perturbed_episode_and_not_the_run(submission, 
 def test_examples_run_with_repeats_and_a_perturbation(
     example: str, domain: str, task: str, perturbation: str, launch, repository: Path
 ) -> None:
-    given = bindings(*(f"Submission.{name} = {value}" for name, value in
-                       (("num_inference_episodes", 2), ("num_inference_steps", 0), ("record_frames", 0))))  # fmt: skip
+    given = bindings(
+        *(
+            f"Submission.{name} = {value}"
+            for name, value in (("num_inference_episodes", 2), ("num_inference_steps", 0), ("record_frames", 0))
+        )
+    )
     outcome = launch(
-        repository / "examples" / example, "inference.gin", "--domain", domain, "--task", task,
-        "--repeats", 2, "--perturbations", perturbation, *given,
-    )  # fmt: skip
+        repository / "examples" / example,
+        "inference.gin",
+        "--domain",
+        domain,
+        "--task",
+        task,
+        "--repeats",
+        2,
+        "--perturbations",
+        perturbation,
+        *given,
+    )
     assert outcome.status == 0, outcome.output
     rollouts = json.loads((outcome.root / "inference" / "metrics" / "rollouts.json").read_text())
     assert [e["perturbation"] for e in rollouts["further"]] == ["", "", perturbation, perturbation]
-    scores = score_runs([outcome.root], cached=False)["groups"][0]["scores"]
-    assert 0.0 <= scores["resource_consistency"]["value"] <= 1.0
     if example == "web_solver":
-        assert scores["trajectory_consistency_sequence"]["value"] == 1.0
-        assert scores["pass_all_2"]["value"] == 1.0
+        (scored, *_), (repeated, *_) = rollouts["episodes"], rollouts["further"]
+        assert scored["success"]
+        assert repeated["actions"] == scored["actions"]

@@ -118,9 +118,12 @@ AGENT = policy(
     """,
 )
 GIN = gin(
-    WEB, num_inference_steps=0, record_frames=0, pass_environment=["SECRET"],
+    WEB,
+    num_inference_steps=0,
+    record_frames=0,
+    pass_environment=["SECRET"],
     kwargs={"num_websites": 1, "difficulty": 1},
-)  # fmt: skip
+)
 
 
 class Place:
@@ -146,9 +149,17 @@ class Place:
 
     def run(self, *words: str, level: str = "process") -> Any:
         return self.a2perf(
-            "run", "--submission", "entry", "--gin-config", "inference.gin", "--root-dir", str(self.root), "--sandbox",
-            level, *words,
-        )  # fmt: skip
+            "run",
+            "--submission",
+            "entry",
+            "--gin-config",
+            "inference.gin",
+            "--root-dir",
+            str(self.root),
+            "--sandbox",
+            level,
+            *words,
+        )
 
     @property
     def manifest(self) -> Manifest:

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from a2perf.submission.evaluator.playing.rollouts import value_hash
+from a2perf.submission.evaluator.playing.step_trace import value_hash
+from a2perf.submission.participant.shared_region import PackedArrays
 from tests.made_submissions import policy, write_submission
 from tests.participants import make_participant
 
@@ -46,9 +47,28 @@ def test_the_hash_depends_on_structure_and_not_on_memory() -> None:
     grid = np.arange(24, dtype=np.float32).reshape(4, 6)
     assert value_hash(grid.T) == value_hash(np.ascontiguousarray(grid.T))
     values: list[Any] = [
-        grid, grid.T, grid.ravel(), grid.view(np.int32), {"a": grid}, {"b": grid}, {"a": grid, "b": grid}, [grid],
-        (grid, grid), {"a": [1, 2]}, 1, 2, 1.0, True, "1", "2", [], [1, 2], [2, 1], np.zeros(0), [grid, 1 * grid.T],
-    ]  # fmt: skip
+        grid,
+        grid.T,
+        grid.ravel(),
+        grid.view(np.int32),
+        {"a": grid},
+        {"b": grid},
+        {"a": grid, "b": grid},
+        [grid],
+        (grid, grid),
+        {"a": [1, 2]},
+        1,
+        2,
+        1.0,
+        True,
+        "1",
+        "2",
+        [],
+        [1, 2],
+        [2, 1],
+        np.zeros(0),
+        [grid, 1 * grid.T],
+    ]
     assert len({value_hash(value) for value in values}) == len(values)
     assert [value_hash(value) for value in (-3, 0, 5)] == [value_hash(np.int64(value)) for value in (-3, 0, 5)]
 
@@ -66,18 +86,30 @@ def test_an_observation_has_the_same_hash_as_it_was_sent(tmp_path: Path) -> None
     """In shared memory the arrays of one request follow those of another one: nothing of it may count."""
     entry = write_submission(tmp_path / "entry", policy(infer="return 0"))
     random = np.random.default_rng(0)
-    seen = 0
+    seen, packed_ones = 0, 0
+
+    def compare(observation: Any, packed: PackedArrays | None) -> None:
+        nonlocal seen, packed_ones
+        seen, packed_ones = seen + 1, packed_ones + (packed is not None)
+        assert value_hash(observation, packed) == value_hash(observation)
+
     with make_participant(entry, logs=tmp_path / "logs", sandbox="none") as process:
         process.start()
         process.load_policy({})
+        process.on_observation = compare
         for turn in range(12):
             wide = 1 + turn % 3
             array = random.integers(0, 255, (wide, 7), np.uint8)
             for observation in (
-                array, array.T, {"a": array, "b": random.random(3 * wide)}, {"b": array, "a": random.random(3)},
-                {"a": array, "b": np.float32(2)}, {"a": {"b": array}}, (array,), "text", wide,
-            ):  # fmt: skip
+                array,
+                array.T,
+                {"a": array, "b": random.random(3 * wide)},
+                {"b": array, "a": random.random(3)},
+                {"a": array, "b": np.float32(2)},
+                {"a": {"b": array}},
+                (array,),
+                "text",
+                wide,
+            ):
                 process.infer(observation)
-                seen += process.packed is not None
-                assert value_hash(observation, process.packed) == value_hash(observation)
-    assert seen == 48
+    assert (seen, packed_ones) == (108, 48)

@@ -131,14 +131,16 @@ def test_sent_spaces_hold_nothing_of_the_evaluators_environment() -> None:
 @pytest.mark.parametrize(
     "space",
     [
-        gymnasium.spaces.Discrete(4, start=-2), gymnasium.spaces.MultiDiscrete([[2, 3]], start=[[0, 1]]),
-        gymnasium.spaces.MultiBinary(5), gymnasium.spaces.MultiBinary((2, 3)),
+        gymnasium.spaces.Discrete(4, start=-2),
+        gymnasium.spaces.MultiDiscrete([[2, 3]], start=[[0, 1]]),
+        gymnasium.spaces.MultiBinary(5),
+        gymnasium.spaces.MultiBinary((2, 3)),
         gymnasium.spaces.Box(-np.inf, np.array([1.0, 2.0]), dtype=np.float64),
         gymnasium.spaces.Box(0, 255, (2, 2, 3), np.uint8),
         gymnasium.spaces.Tuple([gymnasium.spaces.Dict({"x": gymnasium.spaces.Discrete(3)})]),
     ],
     ids=repr,
-)  # fmt: skip
+)
 def test_a_sent_space_is_equal_and_draws_the_same(space: gymnasium.Space) -> None:
     env = SimpleNamespace(observation_space=space, action_space=space)
     received = LazyEnvironment("CartPole-v1", {}, plain_spaces(env)).action_space
@@ -165,7 +167,11 @@ def test_a_policy_that_asks_for_spaces_imports_no_environment(tmp_path: Path) ->
     )
     entry = write_submission(tmp_path / "entry", code)
     result = a2perf.evaluate(
-        entry, "toy_macro_stdcell", episodes=1, root_dir=tmp_path / "run", progress=False,
+        entry,
+        "toy_macro_stdcell",
+        episodes=1,
+        root_dir=tmp_path / "run",
+        progress=False,
         bindings=["Submission.num_inference_steps = 2", "Submission.num_warmup_steps = 1"],
-    )  # fmt: skip
+    )
     assert len(result.returns) == 1

@@ -24,9 +24,14 @@ WHEEL = "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: {tag}
 
 
 def write_wheel(
-    folder: Path, name: str, version: str, files: Mapping[str, str | bytes] | None = None,
-    *, needs: Iterable[str] = (), script: str | None = None,
-) -> Path:  # fmt: skip
+    folder: Path,
+    name: str,
+    version: str,
+    files: Mapping[str, str | bytes] | None = None,
+    *,
+    needs: Iterable[str] = (),
+    script: str | None = None,
+) -> Path:
     """Writes a pure wheel; ``script`` names a console script that calls ``main`` of the module ``name``."""
     module = name.replace("-", "_")
     info = f"{module}-{version}.dist-info"

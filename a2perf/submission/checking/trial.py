@@ -124,9 +124,14 @@ class _Trial:
     """A short training run and a few steps, both in the participant process of a real run."""
 
     def __init__(
-        self, folder: Path, original: Path, task: RunTask, work: Path, configured: Mapping[str, Submission],
+        self,
+        folder: Path,
+        original: Path,
+        task: RunTask,
+        work: Path,
+        configured: Mapping[str, Submission],
         given: Mapping[str, Any],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.folder, self.original, self.task, self.root = folder, original, task, work / "run"
         self.configured, self.given = configured, given
         self.findings: list[CheckFinding] = []
@@ -142,9 +147,11 @@ class _Trial:
         if artifacts is None:
             artifacts = self._folder("train", "artifacts")
             failure = self._tried(
-                fit, "train", artifacts,
+                fit,
+                "train",
+                artifacts,
                 lambda opened: opened.start(time_limit_s=train_limit_s).train(opened.settings.participant_args),
-            )  # fmt: skip
+            )
             if failure is not None and failure.kind.value == "timeout":
                 hint = (
                     f"train() was stopped after {train_limit_s:g} s: raise --train-time-limit-s, shorten the training "
@@ -174,9 +181,12 @@ class _Trial:
         try:
             manifest = new_manifest(submitted, self.task, episodes=0)
             tried = ServedRun(
-                submission=settings.folder, folder=folders.bundle, logs=folders.logs, is_recorded=False,
+                submission=settings.folder,
+                folder=folders.bundle,
+                logs=folders.logs,
+                is_recorded=False,
                 passed_variables=settings.pass_environment,
-            )  # fmt: skip
+            )
             with (
                 open_services(settings.services or (), tried) as services,
                 Participants(settings, self.task, manifest, folders, mode=mode, services=services) as opened,

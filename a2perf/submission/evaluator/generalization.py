@@ -19,9 +19,10 @@ from typing import Any
 import msgspec
 
 from a2perf.domains.availability import require_packages
-from a2perf.domains.registry import get_domain
+from a2perf.domains.registry import get_domain, stored_fingerprint
 from a2perf.errors import ConfigError, UserError
 from a2perf.fault_point import fault_point
+from a2perf.metrics.protocol import fingerprint_of
 from a2perf.metrics.trackers.host import describe_host
 from a2perf.records import Failure, FailureKind, Manifest, PythonEnvRecord, Record, SandboxRecord
 from a2perf.runs.bundles import attempts
@@ -33,8 +34,10 @@ from a2perf.storage import Journal, read_json, read_record, write_json, write_re
 from a2perf.submission import configuration
 from a2perf.submission.evaluator.inference import episode_seeds, training_artifacts
 from a2perf.submission.evaluator.playing import results
+from a2perf.submission.evaluator.playing.batch import play_in_batches
 from a2perf.submission.evaluator.playing.episode_records import recorded_returns
-from a2perf.submission.evaluator.playing.play import environment, play
+from a2perf.submission.evaluator.playing.episodes import TaskEpisodes
+from a2perf.submission.evaluator.playing.play import environment, play, play_concurrently
 from a2perf.submission.evaluator.process.confinement import confinement, parallel_tasks
 from a2perf.submission.evaluator.process.failures import EnvironmentFailure, ParticipantFailure
 from a2perf.submission.evaluator.process.participant_spec import RunLimit
@@ -44,11 +47,12 @@ from a2perf.submission.evaluator.process.participants import (
     python_of,
     run_limit_of,
 )
-from a2perf.submission.evaluator.process.session import Sessions, run_mode, services_of
+from a2perf.submission.evaluator.process.session import open_mode, recorded_outcome, services_of
 from a2perf.submission.evaluator.progress import RunProgress
 from a2perf.submission.evaluator.submitted import artifacts
 from a2perf.submission.evaluator.submitted.identity import RunTask, new_manifest
 from a2perf.submission.evaluator.tracking import tracker
+from a2perf.submission.run_services import ServiceSession
 from a2perf.submission.settings import Submission
 from a2perf.system import end_with_parent, interrupt
 
@@ -78,7 +82,7 @@ class _TaskRun:
     folders: ParticipantFolders
     level: str
     run_limit: RunLimit
-    services: Sessions = ()
+    services: tuple[ServiceSession, ...] = ()
 
 
 def run(settings: Submission, *, force: bool = False, progress: RunProgress | None = None) -> int:
@@ -104,18 +108,21 @@ def run(settings: Submission, *, force: bool = False, progress: RunProgress | No
     count = settings.num_generalization_episodes
     manifest = new_manifest(settings, RunTask(domain.name, "all", "", _shared(tasks)), episodes=count)
     manifest.env_kwargs = {"tasks": names}
+    manifest.env_fingerprint = fingerprint_of({task.name: stored_fingerprint(task.env_id) for task in tasks})
 
-    def body(bundle: Bundle) -> str:
+    bundle = open_mode(settings, manifest, progress, force=force)
+    if isinstance(bundle, int):
+        return bundle
+    with recorded_outcome(bundle, progress) as outcome:
         limit = run_limit_of(settings, bundle.manifest)
         runs = [_task_run(settings, task, stream, bundle, limit) for stream, task in enumerate(tasks)]
         with python_of(settings, bundle.logs):  # built once here; the tasks' processes reuse it
             record = bundle.manifest.sandbox = confinement(settings, {}).record
             progress.say(level_text(record.level, settings.sandbox))
             participant_starts(bundle.path, bundle.manifest)
-            with services_of(settings, settings.folder, bundle, progress.say) as services:
-                return _run_all(settings, runs, bundle, progress, services)
-
-    return run_mode(settings, settings.root, manifest, progress, body, force=force)
+            with services_of(settings, bundle, progress.say) as services:
+                _run_all(settings, runs, bundle, progress, services)
+    return outcome.status
 
 
 def _shared(tasks: Sequence[RunTask]) -> dict[str, Any]:
@@ -150,8 +157,17 @@ def _task_run(settings: Submission, task: RunTask, stream: int, bundle: Bundle, 
 
 
 def _run_all(
-    settings: Submission, runs: list[_TaskRun], bundle: Bundle, progress: RunProgress, services: Sessions
-) -> str:
+    settings: Submission,
+    runs: list[_TaskRun],
+    bundle: Bundle,
+    progress: RunProgress,
+    services: tuple[ServiceSession, ...],
+) -> None:
+    """Runs a process per task, some at a time, and collects what they record.
+
+    Raises:
+        ParticipantFailure: a task failed.
+    """
     limit = parallel_tasks()
     waiting, outcomes = list(runs), []
     running: dict[Any, tuple[_TaskRun, Any]] = {}
@@ -163,7 +179,11 @@ def _run_all(
             while waiting and len(running) < limit:
                 item = waiting.pop(0)
                 (item.folder / OUTCOME_FILE).unlink(missing_ok=True)  # of an earlier attempt
-                process = _started(context, item, services)
+                given = dataclasses.replace(item, services=tuple(session.another() for session in services))
+                process = context.Process(target=_run_task, args=(given, os.getpid()), name=item.task.name)
+                process.start()
+                for session in given.services:
+                    session.close()  # the process has a copy
                 running[process.sentinel] = (item, process)
             for sentinel in multiprocessing.connection.wait(list(running)):
                 item, process = running.pop(sentinel)
@@ -171,7 +191,11 @@ def _run_all(
                 outcome = _outcome_of(item, process.exitcode, oom_killed=oom_kills() > kills)
                 outcomes.append(outcome)
                 progress.advance(len(outcomes))
-                progress.say(_line(outcome))
+                if outcome.failure is None:
+                    ended = f"{outcome.episodes} episodes, mean return {outcome.mean_return:.2f}"
+                else:
+                    ended = f"failed ({outcome.failure.kind.value}): {outcome.failure.message}"
+                progress.say(f"{outcome.task}: {ended}")
     finally:
         for _, process in running.values():
             process.terminate()
@@ -192,7 +216,7 @@ def _run_all(
     bundle.manifest.tracker_failures = [
         failure for report in bundle.manifest.tracking.values() for failure in report["failures"]
     ]
-    results.publish_from(bundle.path, "generalization", settings.values, emissions=settings.measure_emissions)
+    results.publish_from(bundle.path, "generalization", settings)
     failed = {outcome.task: outcome.failure for outcome in outcomes if outcome.failure is not None}
     if failed:
         # A failure of the participant is a result. An infrastructure failure on another task, which would repeat the
@@ -202,17 +226,6 @@ def _run_all(
         message = f"{len(failed)} of {len(outcomes)} tasks failed: {names}. First failure: {first.message}"
         raise ParticipantFailure(msgspec.structs.replace(first, message=message))
     artifacts.count(bundle.artifacts, "generalization", settings.artifact_limit_bytes)
-    return "finished"
-
-
-def _started(context: Any, item: _TaskRun, services: Sessions) -> Any:
-    """Starts the process of a task."""
-    given = dataclasses.replace(item, services=tuple(session.another() for session in services))
-    process = context.Process(target=_run_task, args=(given, os.getpid()), name=item.task.name)
-    process.start()
-    for session in given.services:
-        session.close()  # the process has a copy
-    return process
 
 
 def _run_task(item: _TaskRun, parent: int) -> None:
@@ -225,7 +238,36 @@ def _run_task(item: _TaskRun, parent: int) -> None:
     item.folder.mkdir(parents=True, exist_ok=True)
     journal = Journal(item.folder / JOURNAL)
     try:
-        _evaluate(item, journal)
+        item.folders.artifacts.mkdir(parents=True, exist_ok=True)
+        with (
+            environment(item.task) as env,
+            journal,
+            Participants(
+                item.settings,
+                item.task,
+                item.manifest,
+                item.folders,
+                mode="generalization",
+                tracker=tracker(item.folder, item.settings, mode="generalization"),
+                services=item.services,
+                run_limit=item.run_limit,
+                env=env,
+            ) as participants,
+        ):
+            participants.load()
+            fault_point("task: policy loaded")
+            participants.mark("rollouts")
+            episodes = TaskEpisodes(item.settings, item.task, item.seeds, journal, RunProgress(quiet=True))
+            try:
+                if not episodes.in_turn:
+                    play_concurrently(episodes, participants)
+                elif item.settings.batch == 1:
+                    play(episodes, env, participants)
+                else:
+                    play_in_batches(episodes, env, participants)
+            finally:
+                participants.warn(episodes.write(item.folder))
+            participants.mark("end")
     except ParticipantFailure as error:
         failure = error.failure
     except KeyboardInterrupt:
@@ -249,25 +291,6 @@ def _run_task(item: _TaskRun, parent: int) -> None:
     )
 
 
-def _evaluate(item: _TaskRun, journal: Journal) -> None:
-    quiet = RunProgress(quiet=True)
-    item.folders.artifacts.mkdir(parents=True, exist_ok=True)
-    with environment(item.task) as env, journal:
-        opened = Participants(
-            item.settings, item.task, item.manifest, item.folders, mode="generalization",
-            tracker=tracker(item.folder, item.settings, mode="generalization"), services=item.services,
-            run_limit=item.run_limit, env=env,
-        )  # fmt: skip
-        with opened as participants:
-            participants.load()
-            fault_point("task: policy loaded")
-            play(
-                item.settings, item.task, env, participants, item.seeds, journal, item.folder, quiet,
-                stall_s=item.settings.stall_s,
-            )  # fmt: skip
-            participants.mark("end")
-
-
 def _outcome_of(item: _TaskRun, exit_code: int | None, *, oom_killed: bool) -> TaskOutcome:
     path = item.folder / OUTCOME_FILE
     if path.exists():
@@ -282,9 +305,3 @@ def _outcome_of(item: _TaskRun, exit_code: int | None, *, oom_killed: bool) -> T
     outcome = TaskOutcome(task=item.task.name, episodes=0, mean_return=None, failure=failure)
     write_json(path, msgspec.to_builtins(outcome))
     return outcome
-
-
-def _line(outcome: TaskOutcome) -> str:
-    if outcome.failure is not None:
-        return f"{outcome.task}: failed ({outcome.failure.kind.value}): {outcome.failure.message}"
-    return f"{outcome.task}: {outcome.episodes} episodes, mean return {outcome.mean_return:.2f}"

@@ -1,4 +1,4 @@
-"""Inference mode: measures latency, then plays the scored episodes."""
+"""Inference mode: plays the scored episodes; times further calls if they are few, or if the settings ask for them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from a2perf.records import Manifest
 from a2perf.runs.bundles.bundle import Bundle
 from a2perf.runs.bundles.layout import ARTIFACTS, LATENCY_FILE
 from a2perf.submission.evaluator.playing import latency, media, results
-from a2perf.submission.evaluator.playing.episode_records import recorded_returns
-from a2perf.submission.evaluator.playing.play import environment, play
+from a2perf.submission.evaluator.playing.batch import InRows, play_in_batches
+from a2perf.submission.evaluator.playing.episode_records import recorded_returns, scored_time
+from a2perf.submission.evaluator.playing.episodes import TaskEpisodes
+from a2perf.submission.evaluator.playing.play import environment, play, play_concurrently
 from a2perf.submission.evaluator.playing.seeds import RunSeeds, read_seed_file
 from a2perf.submission.evaluator.process.participants import ParticipantFolders, Participants
-from a2perf.submission.evaluator.process.session import Sessions, run_mode, services_of
+from a2perf.submission.evaluator.process.session import open_mode, recorded_outcome, services_of
 from a2perf.submission.evaluator.progress import RunProgress
 from a2perf.submission.evaluator.submitted import artifacts
 from a2perf.submission.evaluator.submitted.identity import RunTask, new_manifest
@@ -42,10 +44,73 @@ def run(settings: Submission, *, force: bool = False, progress: RunProgress | No
     with environment(task) as env:
         manifest = new_manifest(settings, task, episodes=settings.num_inference_episodes)
         manifest.seeds["episodes"] = episode_seeds(settings, manifest, settings.num_inference_episodes)
-        return run_mode(
-            settings, settings.root, manifest, progress, lambda bundle: _infer(settings, task, env, bundle, progress),
-            force=force,
-        )  # fmt: skip
+        bundle = open_mode(settings, manifest, progress, force=force)
+        if isinstance(bundle, int):
+            return bundle
+        with recorded_outcome(bundle, progress) as outcome:
+            seeds = bundle.manifest.seeds["episodes"]  # those of the first attempt, in case the run resumes
+            folders = ParticipantFolders(
+                root_dir=training_artifacts(settings, bundle),
+                artifacts=bundle.artifacts,
+                logs=bundle.logs,
+                bundle=bundle.path,
+            )
+            with (
+                services_of(settings, bundle, progress.say) as services,
+                Participants(
+                    settings,
+                    task,
+                    bundle.manifest,
+                    folders,
+                    mode="inference",
+                    tracker=tracking(settings, bundle),
+                    services=services,
+                    env=env,
+                ) as participants,
+            ):
+                progress.say(participants.level_text)
+                progress.phase(f"loading {settings.folder.name}")
+                participant = participants.load()
+                drawn = RunSeeds.recorded(manifest.root_seed, bundle.manifest.seeds)
+                is_timed = (bundle.metrics / LATENCY_FILE).exists()
+                if settings.num_inference_steps and not is_timed:
+                    participants.mark("latency")
+                    latency.measure(settings, env, participant, drawn, bundle.metrics, progress)
+                elif settings.num_inference_steps is None and settings.fresh_policy == "run":
+                    participants.mark("latency")
+                    policy = participant if settings.batch == 1 else InRows(participant, settings.batch)
+                    latency.warm_up(settings, env, participant, policy, drawn, progress)
+                fault_point("evaluator: latency measured")
+                participants.mark("rollouts")
+                with bundle.journal() as journal:
+                    pictured = max(min(1, settings.record_frames), settings.record_videos)
+                    episodes = TaskEpisodes(settings, task, seeds, journal, progress, pictured=pictured)
+                    try:
+                        if not episodes.in_turn:
+                            play_concurrently(episodes, participants)
+                        elif settings.batch == 1:
+                            play(episodes, env, participants)
+                        else:
+                            play_in_batches(episodes, env, participants)
+                        one_at_a_time = episodes.in_turn and settings.batch == 1
+                        if settings.num_inference_steps is None and one_at_a_time and not is_timed:
+                            steps, wall_s = scored_time(journal)
+                            if steps < latency.MANY_STEPS:
+                                participants.mark("latency")
+                                latency.measure_few(
+                                    settings,
+                                    env,
+                                    participants.process,
+                                    drawn,
+                                    bundle.metrics,
+                                    progress,
+                                    scored_s=wall_s,
+                                )
+                    finally:
+                        participants.warn(episodes.write(bundle.metrics))
+                participants.mark("end")
+            _publish(settings, task, env, episodes.kept, bundle, progress)
+        return outcome.status
 
 
 def episode_seeds(settings: Submission, manifest: Manifest, count: int, *, stream: int = 0) -> list[int]:
@@ -70,53 +135,26 @@ def training_artifacts(settings: Submission, bundle: Bundle) -> Path:
     return trained if trained.is_dir() else bundle.artifacts
 
 
-def _infer(settings: Submission, task: RunTask, env: Any, bundle: Bundle, progress: RunProgress) -> str:
-    with services_of(settings, settings.folder, bundle, progress.say) as services:
-        kept = _measure(settings, task, env, bundle, progress, services)
+def _publish(
+    settings: Submission, task: RunTask, env: Any, kept: dict[int, media.Kept], bundle: Bundle, progress: RunProgress
+) -> None:
+    """Writes what is made after the measurement: pictures and the classic result files."""
     artifacts.count(bundle.artifacts, "infer_once", settings.artifact_limit_bytes)
     if media.can_render(env):
         make_media(settings, task, bundle.manifest.seeds["episodes"], kept, bundle, progress)
-    results.publish_from(bundle.path, "inference", settings.values, emissions=settings.measure_emissions)
+    results.publish_from(bundle.path, "inference", settings)
     returns = recorded_returns(bundle.journal())
     progress.say(f"{len(returns)} episodes, mean return {sum(returns) / len(returns):.2f}")
-    return "finished"
-
-
-def _measure(
-    settings: Submission, task: RunTask, env: Any, bundle: Bundle, progress: RunProgress, services: Sessions
-) -> dict[int, media.Kept]:
-    """Loads the policy, measures latency, and plays the episodes; returns what their pictures are made from."""
-    seeds = bundle.manifest.seeds["episodes"]  # those of the first attempt, in case the run resumes
-    folders = ParticipantFolders(
-        root_dir=training_artifacts(settings, bundle), artifacts=bundle.artifacts, logs=bundle.logs, bundle=bundle.path
-    )
-    tracker = tracking(settings, bundle)
-    opened = Participants(
-        settings, task, bundle.manifest, folders, mode="inference", tracker=tracker, services=services, env=env
-    )
-    with opened as participants:
-        progress.say(participants.level_text)
-        progress.phase(f"loading {settings.folder.name}")
-        participant = participants.load()
-        if settings.num_inference_steps and not (bundle.metrics / LATENCY_FILE).exists():
-            participants.mark("latency")
-            drawn = RunSeeds.recorded(bundle.manifest.root_seed, bundle.manifest.seeds)
-            latency.measure(settings, env, participant, drawn, bundle.metrics, progress, stall_s=settings.stall_s)
-        fault_point("evaluator: latency measured")
-        with bundle.journal() as journal:
-            pictured = max(min(1, settings.record_frames), settings.record_videos)
-            kept = play(
-                settings, task, env, participants, seeds, journal, bundle.metrics, progress, stall_s=settings.stall_s,
-                pictured=pictured,
-            )  # fmt: skip
-        participants.mark("end")
-    return kept
 
 
 def make_media(
-    settings: Recording, task: RunTask, seeds: list[int], kept: dict[int, media.Kept], bundle: Bundle,
+    settings: Recording,
+    task: RunTask,
+    seeds: list[int],
+    kept: dict[int, media.Kept],
+    bundle: Bundle,
     progress: RunProgress,
-) -> None:  # fmt: skip
+) -> None:
     """Renders episodes; a rendering error is only a warning."""
     for index, episode in kept.items():
         stem = bundle.media / f"episode_{index:03d}"

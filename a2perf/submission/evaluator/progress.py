@@ -38,9 +38,7 @@ class RunProgress:
         live: show a bar if standard error is a terminal. Several bars at once would overwrite each other.
     """
 
-    def __init__(
-        self, *, quiet: bool = False, prefix: str = "", live: bool = True, failures: bool = False
-    ) -> None:  # fmt: skip
+    def __init__(self, *, quiet: bool = False, prefix: str = "", live: bool = True, failures: bool = False) -> None:
         self._quiet, self._failures, self._prefix = quiet, failures, prefix
         self._live = live and not quiet and sys.stderr.isatty()
         self._bar: Progress | None = None
@@ -71,9 +69,12 @@ class RunProgress:
 
             columns = (rich.MofNCompleteColumn(), rich.TimeElapsedColumn(), rich.TimeRemainingColumn())
             self._bar = rich.Progress(
-                rich.TextColumn("{task.description}"), rich.BarColumn(), *columns, console=console(stderr=True),
+                rich.TextColumn("{task.description}"),
+                rich.BarColumn(),
+                *columns,
+                console=console(stderr=True),
                 transient=True,
-            )  # fmt: skip
+            )
             self._bar.start()
             self._bar.add_task(terminal_line(f"{self._prefix}{name}"), total=total)
         else:

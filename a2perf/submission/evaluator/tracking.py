@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +16,7 @@ from a2perf.metrics.trackers.sampler import Sampler
 from a2perf.records import Attempt, Manifest
 from a2perf.runs.bundles.attempts import with_earlier
 from a2perf.runs.bundles.bundle import Bundle
-from a2perf.runs.bundles.layout import TRACKING_FILE
+from a2perf.runs.bundles.layout import METRICS, TRACKING_FILE
 from a2perf.sandbox import Confined
 from a2perf.storage import write_json
 from a2perf.submission.settings import Trackers
@@ -52,16 +53,28 @@ def tracker(
         attempts: attempts of the run; time, energy and emissions of the report are sums over them.
     """
     sampler = Sampler(
-        directory=directory, mode=mode,
+        directory=directory,
+        mode=mode,
         interval_s=1.0,
         settings=EmissionsSettings() if settings is None else resolve_settings(),
         with_codecarbon=settings is not None and settings.measure_emissions,
-    )  # fmt: skip
+    )
     sampler.prepare()
     try:
         yield sampler
     finally:
         write_json(directory / TRACKING_FILE, with_earlier(msgspec.to_builtins(sampler.stop()), attempts))
+
+
+def remarks(bundle: Path) -> list[str]:
+    """Returns what was not tracked as asked: trackers that failed, and a coarser place than the given one."""
+    found = []
+    for file in sorted((bundle / METRICS).rglob(TRACKING_FILE)):
+        data = json.loads(file.read_text())
+        found += [f"tracker {failure['tracker']} was switched off: {failure['error']}" for failure in data["failures"]]
+        place = data["emissions"]
+        found += [f"emissions: {place['note']}"] if place["note"] and place["country_iso_code"] else []
+    return list(dict.fromkeys(found))
 
 
 def record_tracking(manifest: Manifest, data: dict[str, Any]) -> None:

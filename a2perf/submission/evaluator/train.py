@@ -18,11 +18,12 @@ from a2perf.submission.evaluator.playing import results
 from a2perf.submission.evaluator.process.failures import ParticipantFailure
 from a2perf.submission.evaluator.process.participant_process import ParticipantProcess
 from a2perf.submission.evaluator.process.participants import ParticipantFolders, Participants
-from a2perf.submission.evaluator.process.session import Sessions, run_mode, services_of
+from a2perf.submission.evaluator.process.session import open_mode, recorded_outcome, services_of
 from a2perf.submission.evaluator.progress import RunProgress
 from a2perf.submission.evaluator.submitted import artifacts
 from a2perf.submission.evaluator.submitted.identity import RunTask, new_manifest
 from a2perf.submission.evaluator.tracking import tracking
+from a2perf.submission.run_services import ServiceSession
 from a2perf.submission.settings import Submission
 from a2perf.system import KILL
 
@@ -49,17 +50,19 @@ def run(settings: Submission, *, force: bool = False, progress: RunProgress | No
     if settings.shares_packages:
         require_packages([task.env_id])  # train() would fail as if the submission were wrong
     manifest = new_manifest(settings, task, episodes=0)
-    return run_mode(
-        settings, settings.root, manifest, progress, lambda bundle: _train(settings, task, bundle, progress),
-        force=force,
-    )  # fmt: skip
+    bundle = open_mode(settings, manifest, progress, force=force)
+    if isinstance(bundle, int):
+        return bundle
+    with recorded_outcome(bundle, progress) as outcome:
+        outcome.reason = _train(settings, task, bundle, progress)
+    return outcome.status
 
 
 def _train(settings: Submission, task: RunTask, bundle: Bundle, progress: RunProgress) -> str:
     reason, timings = "failed", bundle.manifest.timings_s
     timings["train_call"] = 0.0
     try:
-        with services_of(settings, settings.folder, bundle, progress.say) as services:
+        with services_of(settings, bundle, progress.say) as services:
             reason = _trained(settings, task, bundle, progress, services)
         left = artifacts.count(bundle.artifacts, "train", settings.artifact_limit_bytes)
         if reason in (TIME_LIMIT, ENERGY_LIMIT) and not left.files:
@@ -91,12 +94,14 @@ def _train(settings: Submission, task: RunTask, bundle: Bundle, progress: RunPro
                 artifact_files=left.files,
             ),
         )
-        results.publish_from(bundle.path, "train", settings.values, emissions=settings.measure_emissions)
+        results.publish_from(bundle.path, "train", settings)
     progress.say(f"train(): {reason} after {wall_s:.1f} s, {outside_s:.1f} s of them outside of train()")
     return reason
 
 
-def _trained(settings: Submission, task: RunTask, bundle: Bundle, progress: RunProgress, services: Sessions) -> str:
+def _trained(
+    settings: Submission, task: RunTask, bundle: Bundle, progress: RunProgress, services: tuple[ServiceSession, ...]
+) -> str:
     """Runs ``train()`` with the budgets that earlier attempts left; returns the exit reason.
 
     Time and energy are those of the participant's process tree, from its first instruction to its last.
@@ -196,9 +201,11 @@ def _left_nothing(settings: Submission, bundle: Bundle, reason: str) -> Failure:
     message = f"it reached its limit of {limit} and was killed before it wrote any artifacts"
     log = bundle.logs / "stderr.log"
     return Failure(
-        kind=FailureKind.TIMEOUT, where="train", message=message,
+        kind=FailureKind.TIMEOUT,
+        where="train",
+        message=message,
         log=str(log.relative_to(bundle.path)) if log.exists() else None,
-    )  # fmt: skip
+    )
 
 
 def _whatever_left(bundle: Bundle) -> artifacts.Left:

@@ -5,6 +5,7 @@ Runs in the participant process. Ordinary submissions need the standard library 
 
 from __future__ import annotations
 
+import functools
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,7 +15,9 @@ from typing import Any
 from a2perf.submission.participant import loader
 from a2perf.submission.participant.forms import form_of
 from a2perf.submission.participant.signatures import (
+    BATCH_ATTRIBUTE,
     FILES,
+    INFER_BATCH,
     INFER_ONCE,
     LOAD_POLICY,
     PREPROCESS,
@@ -37,17 +40,22 @@ class InferenceFunctions:
 
     Attributes:
         report_confidence: called with the policy after an episode; None if the submission does not define it.
+        infer_batch: called with the policy and the observations of several episodes; None without it.
     """
 
     load_policy: Callable[[Any, Mapping[str, str]], Any]
     report_confidence: Callable[[Any], Any] | None
+    infer_batch: Callable[[Any, Any], Any] | None
     _preprocess: Callable[..., Any]
     _takes_time_step_spec: bool
     _infer_once: Callable[..., Any]
     _infer_keywords: tuple[str, str] | None
 
-    def bind(self, policy: Any) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
-        """Returns ``preprocess(observation)`` and ``infer(preprocessed_observation)`` for a loaded policy."""
+    def bind(self, policy: Any) -> tuple[Callable[[Any], Any], Callable[[Any], Any], Callable[[Any], Any] | None]:
+        """Returns the functions of one argument for a loaded policy.
+
+        They are ``preprocess(observation)``, ``infer(preprocessed_observation)`` and ``infer_batch(observations)``.
+        """
         preprocess, infer_once = self._preprocess, self._infer_once
         if self._takes_time_step_spec:
             plain, spec = preprocess, getattr(policy, "time_step_spec", None)
@@ -55,10 +63,11 @@ class InferenceFunctions:
             def preprocess(observation: Any) -> Any:
                 return plain(observation, time_step_spec=spec)
 
+        batch = None if self.infer_batch is None else functools.partial(self.infer_batch, policy)
         if self._infer_keywords is None:
-            return preprocess, lambda observation: infer_once(policy, observation)
+            return preprocess, lambda observation: infer_once(policy, observation), batch
         policy_name, observation_name = self._infer_keywords
-        return preprocess, lambda observation: infer_once(**{policy_name: policy, observation_name: observation})
+        return preprocess, lambda observation: infer_once(**{policy_name: policy, observation_name: observation}), batch
 
 
 class SubmissionCode:
@@ -107,7 +116,7 @@ class SubmissionCode:
         module = importlib.import_module("inference") if self.form is None else self._adapted()
         found: dict[str, Callable[..., Any]] = {}
         errors: list[ContractError] = []
-        optional = (REPORT_CONFIDENCE,) if hasattr(module, REPORT_CONFIDENCE.names[0]) else ()
+        optional = [role for role in (REPORT_CONFIDENCE, INFER_BATCH) if hasattr(module, role.names[0])]
         for role in (LOAD_POLICY, PREPROCESS, INFER_ONCE, *optional):
             try:
                 found[role.names[0]] = find(module, role)
@@ -129,6 +138,7 @@ class SubmissionCode:
         return InferenceFunctions(
             load_policy,
             found.get(REPORT_CONFIDENCE.names[0]),
+            found.get(INFER_BATCH.names[0], getattr(infer_once, BATCH_ATTRIBUTE, None)),
             preprocess,
             check_preprocess(signature_of(preprocess)),
             infer_once,

@@ -151,6 +151,15 @@ def check_infer_once(signature: inspect.Signature) -> tuple[str, str] | None:
     return policy, observation
 
 
+def check_infer_batch(signature: inspect.Signature) -> None:
+    """Accepts ``infer_batch(policy, observations)`` by position.
+
+    Raises:
+        ContractError: it cannot be called so.
+    """
+    _accept(INFER_BATCH, signature, _problem(signature, None, None))
+
+
 def check_preprocess(signature: inspect.Signature) -> bool:
     """Accepts ``preprocess_observation(observation)``, with or without ``time_step_spec``.
 
@@ -197,6 +206,10 @@ LOAD_POLICY = Role(
 PREPROCESS = Role("inference.py", ("preprocess_observation",), "preprocess_observation(observation)", check_preprocess)
 INFER_ONCE = Role("inference.py", ("infer_once",), "infer_once(policy, observation)", check_infer_once)
 ROLES = (TRAIN, LOAD_POLICY, PREPROCESS, INFER_ONCE)
+INFER_BATCH = Role("inference.py", ("infer_batch",), "infer_batch(policy, observations)", check_infer_batch)
+"""Optional. It maps observations of several episodes, stacked, to one action per row."""
+BATCH_ATTRIBUTE = "infer_batch"
+"""Attribute of ``infer_once`` in which adapters keep it."""
 REPORT_CONFIDENCE = Role("inference.py", ("report_confidence",), "report_confidence(policy)")
 """Optional. It is called after each scored episode and returns the probability that the episode succeeded."""
 

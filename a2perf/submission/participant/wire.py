@@ -2,9 +2,9 @@
 
 A frame consists of three little-endian 32-bit lengths (body, tail, shared), the body and the tail. The body is one
 msgpack value: None, booleans, integers, floats, strings, bytes, sequences (which arrive as tuples), maps with string
-keys, and arrays. Small arrays are inside the body, large ones follow raw in the tail. The evaluator writes the tail to
-shared memory instead, and the participant process copies it from there: a policy that keeps an observation must not see
-it change. This halves the round trip of a megabyte, see ``perf/transport.py``.
+keys (to the participant also integers), and arrays. Small arrays are inside the body, large ones follow raw in the
+tail. The evaluator writes the tail to shared memory instead, and the participant process copies it from there: a policy
+that keeps an observation must not see it change. This halves the round trip of a megabyte, see ``perf/transport.py``.
 
 Observations of one environment have the same names, dtypes and shapes at every step. From the second one on, the
 evaluator copies the arrays to fixed places of the shared memory and sends the same body again, and the participant
@@ -154,11 +154,12 @@ class _Encoder:
         return msgpack.ExtType(_TAIL_ARRAY, header + struct.pack("<Q", offset))
 
 
-def decode(body: bytes | bytearray | memoryview, tail: memoryview = _EMPTY) -> Any:
+def decode(body: bytes | bytearray | memoryview, tail: memoryview = _EMPTY, *, trusted: bool = False) -> Any:
     """Returns the value of a frame.
 
     Args:
         tail: the large arrays; the returned arrays share its memory.
+        trusted: accept maps with other keys than strings, such as integers: a sender could choose them to collide.
 
     Raises:
         WireError: the frame is invalid. No bytes can cause another exception.
@@ -204,7 +205,7 @@ def decode(body: bytes | bytearray | memoryview, tail: memoryview = _EMPTY) -> A
         return array[()] if code == _SCALAR and not shape else array.copy()
 
     try:
-        return msgpack.unpackb(body, ext_hook=special, use_list=False, raw=False)
+        return msgpack.unpackb(body, ext_hook=special, use_list=False, raw=False, strict_map_key=not trusted)
     except WireError:
         raise
     except Exception as error:
@@ -239,6 +240,16 @@ class Watched(Protocol):
 
     def poll(self) -> object | None:
         """Returns ``None`` while the process runs."""
+        ...
+
+
+class Limit(Protocol):
+    """A deadline that may move when it has passed."""
+
+    deadline: float
+
+    def has_passed(self) -> bool:
+        """Returns whether the wait is over; otherwise ``deadline`` is later than before."""
         ...
 
 
@@ -326,7 +337,7 @@ class Connection:
         except OSError:
             return False
 
-    def send(self, value: Any, *, deadline: float | None = None, max_bytes: int = MAX_REQUEST_BYTES) -> None:
+    def send(self, value: Any, *, deadline: float | Limit | None = None, max_bytes: int = MAX_REQUEST_BYTES) -> None:
         """Sends one value.
 
         Args:
@@ -375,7 +386,7 @@ class Connection:
         self._layout = layout
         return layout.write(value)
 
-    def receive(self, *, deadline: float | None = None, max_bytes: int = MAX_REPLY_BYTES) -> Any:
+    def receive(self, *, deadline: float | Limit | None = None, max_bytes: int = MAX_REPLY_BYTES) -> Any:
         """Receives one value.
 
         Raises:
@@ -405,7 +416,7 @@ class Connection:
                 if not trusted:
                     check_claims(body)
                 # Before _keep_from, which overwrites the buffer under the body.
-                value = decode(body)
+                value = decode(body, trusted=trusted)
             self._keep_from(end)
             return value
         view = memoryview(bytearray(size))
@@ -417,15 +428,15 @@ class Connection:
         if not trusted:
             check_claims(view[:body_bytes])
         if self._incoming is not None and shared_bytes:
-            return decode(view, memoryview(self._incoming.read(shared_bytes)))
-        return decode(view[:body_bytes], view[body_bytes:])
+            return decode(view, memoryview(self._incoming.read(shared_bytes)), trusted=trusted)
+        return decode(view[:body_bytes], view[body_bytes:], trusted=trusted)
 
     def _shared(self, body: memoryview, data: bytearray) -> Any:
         """Returns the value of a frame with arrays in shared memory."""
         layout = self._layout
         if layout is not None and layout.size == len(data) and self._body == body:
             return layout.read(data)
-        value = decode(body, memoryview(data))
+        value = decode(body, memoryview(data), trusted=True)  # only the participant's end has this memory
         layout = Layout.of(value)
         if layout is not None and layout.size == len(data):  # no array was elsewhere
             self._layout, self._body = layout, bytes(body)
@@ -438,7 +449,7 @@ class Connection:
             self._buffer[:rest] = bytes(self._view[end : self._have])
         self._have = rest
 
-    def _receive_into(self, view: memoryview, deadline: float | None) -> int:
+    def _receive_into(self, view: memoryview, deadline: float | Limit | None) -> int:
         """Reads at least one byte.
 
         Waking a sleeping process takes tens of microseconds on many hosts. If the last answer came immediately, this
@@ -464,12 +475,14 @@ class Connection:
                 raise ConnectionClosed("the other process closed the connection")
             return count
 
-    def _wait(self, poll: Any, deadline: float | None) -> bool:
+    def _wait(self, poll: Any, deadline: float | Limit | None) -> bool:
         """Waits for the socket; returns False if the process at the other end has ended."""
-        pause = None if deadline is None else max(0.0, (deadline - time.monotonic()) * 1000)
-        ready = poll.poll(pause)
-        if not ready:
-            raise WireTimeout("the deadline has passed")
+        ready = None
+        while not ready:
+            at = deadline if deadline is None or isinstance(deadline, float) else deadline.deadline
+            ready = poll.poll(None if at is None else max(0.0, (at - time.monotonic()) * 1000))
+            if not ready and (isinstance(deadline, float) or deadline is None or deadline.has_passed()):
+                raise WireTimeout("the deadline has passed")
         own = self._socket.fileno()
         if any(descriptor == own for descriptor, _ in ready):
             return True

@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import faulthandler
 import os
+import re
 import socket
 import sys
 import time
@@ -23,11 +24,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from a2perf.errors import UserError
+from a2perf.errors import UserError, with_hint
 from a2perf.submission.participant.folder import SubmissionCode
 from a2perf.submission.participant.lazy_environment import LazyEnvironment
 from a2perf.submission.participant.shared_region import SharedView
-from a2perf.submission.participant.signatures import ContractError, require_done
+from a2perf.submission.participant.signatures import INFER_BATCH, ContractError, require_done
 from a2perf.submission.participant.wire import (
     MAX_REPLY_BYTES,
     MAX_REQUEST_BYTES,
@@ -40,7 +41,10 @@ from a2perf.submission.participant.wire import (
 _MAX_MESSAGE = 4_000
 _MAX_TRACEBACK = 32_000
 _PLAIN = frozenset((int, float, bool, str, tuple, list, dict, type(None)))
-_STEPS = ("infer", "empty")
+_STEPS = ("infer", "infer_batch", "empty")
+_SHOWN_FILES = 12
+_REFUSED = re.compile("Read-only file system|Permission denied|Operation not permitted")
+_MISSING = re.compile("No such file or directory|FileNotFoundError")
 _PLATFORM_FOLDER = str(Path(__file__).parent)
 
 
@@ -53,12 +57,14 @@ class Worker:
         self._participant: SubmissionCode | None = None
         self._preprocess: Callable[[Any], Any] | None = None
         self._infer_once: Callable[[Any], Any] | None = None
+        self._infer_batch: Callable[[Any], Any] | None = None
         self._report_confidence: Callable[[], Any] | None = None
         self._empty_answer: tuple[Any, ...] = ("ok",)
         self._where = "start"
         self._calls = 0
         self._handlers: dict[str, Callable[..., tuple[Any, ...]]] = {
             "infer": self.infer,
+            "infer_batch": self.infer_batch,
             "empty": self.empty,
             "empty_answer": self.set_empty_answer,
             "train": self.train,
@@ -89,6 +95,7 @@ class Worker:
         self._where = "import train.py"
         call = self._loaded("train.py").train(args)
         self._where = "train"
+        os.chdir(os.environ.get("A2PERF_ARTIFACTS", "."))  # train() saves under relative names
         started = time.perf_counter_ns()
         try:
             result = call()
@@ -106,12 +113,13 @@ class Worker:
         Answers with the wall time of the call in nanoseconds, and whether the submission reports a confidence.
         """
         self._where = "import inference.py"
+        _show_artifacts(self._folder)
         inference = self._loaded("inference.py").inference()
         self._where = "load_policy"
         started = time.perf_counter_ns()
         policy = inference.load_policy(LazyEnvironment.from_variables(spaces), args)
         elapsed = time.perf_counter_ns() - started
-        self._preprocess, self._infer_once = inference.bind(policy)
+        self._preprocess, self._infer_once, self._infer_batch = inference.bind(policy)
         report = inference.report_confidence
         self._report_confidence = None if report is None else lambda: report(policy)
         return ("ok", elapsed, report is not None)
@@ -139,6 +147,21 @@ class Worker:
         if type(action) not in _PLAIN and hasattr(action, "__array__"):
             action = _array(action)  # frameworks compute lazily: the time until the action exists counts
         return ("ok", action, between - started, clock() - between)
+
+    def infer_batch(self, observations: Any) -> tuple[Any, ...]:
+        """Answers with the actions for observations of several episodes, and the nanoseconds of ``infer_batch``."""
+        self._calls += 1
+        self._where = "infer_batch"
+        if self._infer_batch is None:
+            raise ContractError(
+                "the submission has no function infer_batch",
+                f"write `def {INFER_BATCH.expected}:` in inference.py, or leave out --batch",
+            )
+        started = time.perf_counter_ns()
+        actions = self._infer_batch(observations)
+        if type(actions) not in _PLAIN and hasattr(actions, "__array__"):
+            actions = _array(actions)
+        return ("ok", actions, 0, time.perf_counter_ns() - started)
 
     def set_empty_answer(self, action: Any) -> tuple[Any, ...]:
         """Sets the action that ``empty`` answers with."""
@@ -178,11 +201,42 @@ class Worker:
         elif isinstance(error, SystemExit):
             kind, code = "exit", _exit_code(error)
             message = f"it called sys.exit with status {code} before it answered"
+        else:
+            message = with_hint(message, _hint_of_file(message, self._where))
         try:
             text = "".join(traceback.format_exception(type(error), error, _own_frames(error.__traceback__)))
         except BaseException as second:
             text = f"{type(error).__name__} (the traceback cannot be formatted: {type(second).__name__})"
         return ("error", kind, self._place(), _cut(message, _MAX_MESSAGE), _cut(text, _MAX_TRACEBACK), code)
+
+
+def _show_artifacts(folder: Path) -> None:
+    """Changes to a temporary folder that shows the files of ``ROOT_DIR`` and the submission; the former come first.
+
+    Inference then reads what training saved, and what the submission contains, under the same relative names.
+    """
+    trained, view = os.environ.get("ROOT_DIR", ""), Path.home() / "work"
+    with contextlib.suppress(OSError):  # a host without links: the submission remains the working folder
+        places = [Path(trained), folder] if trained and os.listdir(trained) else []
+        for place in places:
+            view.mkdir(exist_ok=True)
+            for entry in place.iterdir():
+                if not (view / entry.name).is_symlink():
+                    (view / entry.name).symlink_to(entry)
+        os.chdir(view if places else folder)
+
+
+def _hint_of_file(message: str, where: str) -> str | None:
+    """Returns where files are read and written, if an exception is about a file."""
+    if _REFUSED.search(message):
+        return "write to the folder A2PERF_ARTIFACTS, which is where train() works"
+    if not _MISSING.search(message):
+        return None
+    if where == "train":
+        return "train() works in A2PERF_ARTIFACTS; name a file of the submission by Path(__file__).parent / NAME"
+    trained = os.environ.get("ROOT_DIR", "")
+    names = sorted(os.listdir(trained))[:_SHOWN_FILES] if os.path.isdir(trained) else []
+    return f"relative names are those of the submission and of what training saved ({', '.join(names) or 'nothing'})"
 
 
 def _flush() -> None:

@@ -61,9 +61,13 @@ def test_discrete_action_is_a_whole_number(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("ROOT_DIR", str(tmp_path))
     load, preprocess, infer = sb3.contract(algorithm="DQN")
     # arguments of train() come along when one command line serves both
-    action = infer(load(env, total_steps="512"), preprocess({"a": np.zeros(3, np.float32), "b": 2}))
+    policy = load(env, total_steps="512")
+    action = infer(policy, preprocess({"a": np.zeros(3, np.float32), "b": 2}))
     assert type(action) is int
     assert 0 <= action < 5
+    rows = {"a": np.random.default_rng(0).random((4, 3), np.float32), "b": np.array([0, 2, 3, 1])}
+    alone = [infer(policy, preprocess({name: values[row] for name, values in rows.items()})) for row in range(4)]
+    assert infer.infer_batch(policy, rows) == alone  # type: ignore[attr-defined]
 
 
 def test_observations_are_scaled_as_in_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,7 +41,7 @@ class ActionRecorder:
         self._counts = [np.zeros(size, np.int64) for size in sizes]
         self._steps = 0
 
-    def __call__(self, observation: Any, action: Any) -> None:
+    def __call__(self, env: Any, observation: Any, action: Any) -> None:
         """Adds an action; called like ``on_step`` of a rollout."""
         self._steps += 1
         if isinstance(self._space, spaces.Discrete):

@@ -1,4 +1,4 @@
-"""The episodes of an evaluation, and how several of them are played at the same time.
+"""The episodes of a task while they are played: the next one, the records of those that ended, and what they cost.
 
 The scored episodes come first in the plan and do not depend on the others, which repeat them or play them under
 perturbations. A run with repetitions therefore has the same scores as one without.
@@ -10,97 +10,135 @@ the plan, as if they had been played in turn.
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager
-from typing import Protocol
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
-from a2perf.runs.bundles.agreement import PlannedEpisode
-from a2perf.submission.settings import Episodes
+import msgspec
+
+from a2perf.records import (
+    FURTHER_EPISODE,
+    SCORED_EPISODE,
+    BatchCheck,
+    Episode,
+    LatencyResults,
+    RolloutResults,
+    StepCosts,
+)
+from a2perf.runs.bundles.agreement import PlannedEpisode, episode_plan
+from a2perf.runs.bundles.layout import LATENCY_FILE, ROLLOUTS_FILE, STEPS_FILE
+from a2perf.storage import Journal, read_record
+from a2perf.submission.evaluator.playing import step_account
+from a2perf.submission.evaluator.playing.episode_records import recorded_indices, write_rollouts
+from a2perf.submission.evaluator.playing.media import Kept
+from a2perf.submission.evaluator.playing.step_account import StepAccount, StepTotals, mean_costs
+from a2perf.submission.evaluator.process.participants import Participants
+from a2perf.submission.evaluator.progress import RunProgress
+from a2perf.submission.evaluator.submitted.identity import RunTask
+from a2perf.submission.settings import Submission
 
 
-def studies_reliability(settings: Episodes) -> bool:
-    """Returns whether the run plays more than the scored episodes."""
-    return settings.repeats > 1 or bool(settings.perturbations)
-
-
-class EpisodeWorker(Protocol):
-    """Plays one episode at a time."""
-
-    def play(self, planned: PlannedEpisode) -> None:
-        """Plays and records an episode."""
-
-    def cancel(self) -> None:
-        """Makes the episode that is being played fail soon; called from another thread."""
-
-
-class ConcurrentEpisodes:
-    """Plays a list of episodes.
+class TaskEpisodes:
+    """The episodes of a task that are not in the journal yet. Threads may share it.
 
     Args:
-        waiting: the episodes in the order of the plan.
-        open_worker: opens a worker; called and left in the thread that uses it.
+        pictured: number of episodes, from the first on, that get pictures.
+
+    Attributes:
+        in_turn: whether one episode is played at a time.
+        kept: what the pictures of an episode are made from, by episode.
+        transport: the costs of empty calls; None before they were made.
+        batch: how episodes were played together; None for one observation per call.
+        error: the exception of the first episode that failed, if several are played at the same time.
     """
+
+    transport: StepCosts | None = None
+    batch: BatchCheck | None = None
 
     def __init__(
         self,
-        waiting: Iterable[PlannedEpisode],
-        count: int,
-        open_worker: Callable[[], AbstractContextManager[EpisodeWorker]],
+        settings: Submission,
+        task: RunTask,
+        seeds: list[int],
+        journal: Journal,
+        progress: RunProgress,
+        *,
+        pictured: int = 0,
     ) -> None:
-        self._waiting = deque(waiting)
-        self._count = min(count, len(self._waiting))
-        self._open_worker = open_worker
+        self.settings, self.task = settings, task
+        self.in_turn = settings.concurrent_episodes == 1
+        plan = episode_plan(settings.repeats, settings.perturbations, seeds)
+        self._journal, self._progress = journal, progress
+        # Only their indices are kept in memory: a run may have a million episodes.
+        self._done = recorded_indices(journal)
+        progress.phase(f"rollouts on {task.name}", len(plan))
+        progress.advance(len(self._done))
+        self._waiting = deque(planned for planned in plan if planned.index not in self._done)
+        most = min(pictured, len(seeds))
+        self.kept = {planned.index: Kept() for planned in self._waiting if planned.index < most}
+        self._totals: list[StepTotals] = []
         self._lock = threading.Lock()
-        self._playing: dict[EpisodeWorker, int] = {}
+        self._playing: dict[Participants, int] = {}
+        self._latest: dict[Participants, int] = {}
         self._errors: dict[int, BaseException] = {}
         self._is_stopped = False
 
-    def play(self) -> None:
-        """Plays all episodes.
+    def __len__(self) -> int:
+        return len(self._waiting)
 
-        Raises:
-            Exception: that of the first episode that failed.
-        """
-        if not self._count:
-            return
-        # The threads live until the last participant has ended: the kernel's parent-death signal, which ends a
-        # participant with its evaluator, is sent at the end of the thread that started the process.
-        with ThreadPoolExecutor(self._count, thread_name_prefix="a2perf-episodes") as threads:
-            running = [threads.submit(self._work) for _ in range(self._count)]
-            try:
-                wait(running)
-            except BaseException:  # an interrupt
-                self._stop()
-                raise
-        if self._errors:
-            raise self._errors[min(self._errors)]
-
-    def _work(self) -> None:
-        index, worker = -1, None
-        try:
-            with self._open_worker() as worker:
-                while (planned := self._next(worker)) is not None:
-                    index = planned.index
-                    worker.play(planned)
-        except BaseException as error:
-            self._failed(worker, index, error)
-
-    def _next(self, worker: EpisodeWorker) -> PlannedEpisode | None:
+    def next(self, participants: Participants) -> PlannedEpisode | None:
+        """Returns the episode that these participants play next; None if none is left or another one failed."""
         with self._lock:
-            self._playing.pop(worker, None)
+            self._playing.pop(participants, None)
             if self._is_stopped or self._errors or not self._waiting:
                 return None
             planned = self._waiting.popleft()
-            self._playing[worker] = planned.index
+            self._playing[participants] = self._latest[participants] = planned.index
             return planned
 
-    def _failed(self, worker: EpisodeWorker | None, index: int, error: BaseException) -> None:
+    def next_row(self, *, scored: bool) -> PlannedEpisode | None:
+        """Returns the next episode of a batch; None if there is none of the scored ones, or of the others."""
+        if not self._waiting or self._waiting[0].is_scored != scored:
+            return None
+        return self._waiting.popleft()
+
+    def next_scored(self, count: int) -> list[PlannedEpisode]:
+        """Returns the scored ones of the next ``count`` episodes."""
+        return [planned for planned in itertools.islice(self._waiting, count) if planned.is_scored]
+
+    def say(self, text: str) -> None:
+        """Shows a line."""
+        self._progress.say(text)
+
+    def add_scored(self, episode: Episode, steps: Mapping[str, Any]) -> None:
+        """Records a scored episode with its steps."""
+        self._add(episode, {"kind": SCORED_EPISODE, "episode": msgspec.to_builtins(episode), "steps": dict(steps)})
+
+    def add_further(self, episode: Episode) -> None:
+        """Records a repeated or perturbed episode."""
+        self._add(episode, {"kind": FURTHER_EPISODE, "episode": msgspec.to_builtins(episode)})
+
+    def _add(self, episode: Episode, entry: dict[str, Any]) -> None:
         with self._lock:
-            if worker is not None:
-                self._playing.pop(worker, None)
+            self._journal.append(entry)
+            self._done.add(episode.index)
+            self._progress.advance(len(self._done), f"last return {episode.episode_return:.2f}")
+
+    def add_costs(self, account: StepAccount | None) -> None:
+        """Keeps the costs of the scored steps of a participant process that plays no further episode."""
+        if account is not None and account.has_marked:
+            self._totals.append(account.totals())
+
+    def failed(self, participants: Participants | None, error: BaseException) -> None:
+        """Notes that a thread failed, and cancels the episodes after its own."""
+        with self._lock:
+            index = -1
+            if participants is not None:
+                self._playing.pop(participants, None)
+                index = self._latest.get(participants, -1)
             if self._is_stopped:
                 return
             self._errors.setdefault(index, error)
@@ -108,9 +146,32 @@ class ConcurrentEpisodes:
         for other in later:
             other.cancel()
 
-    def _stop(self) -> None:
+    def stop(self) -> None:
+        """Cancels all episodes that are being played."""
         with self._lock:
             self._is_stopped = True
             playing = list(self._playing)
-        for worker in playing:
-            worker.cancel()
+        for participants in playing:
+            participants.cancel()
+
+    @property
+    def error(self) -> BaseException | None:
+        """The exception of the first failed episode in the order of the plan."""
+        return self._errors[min(self._errors)] if self._errors else None
+
+    def write(self, folder: Path) -> list[str]:
+        """Writes ``rollouts.json`` and ``rollout_steps.npz`` and returns warnings about the costs."""
+        costs = mean_costs(self._totals)
+        if costs is not None and self.transport is not None:
+            costs.transport_s, costs.transport_cpu_s = self.transport.round_trip_s, self.transport.tree_s
+        if costs is not None and (folder / LATENCY_FILE).exists():
+            timed = read_record(folder / LATENCY_FILE, LatencyResults).costs
+            if timed is not None and step_account.unlike(timed, costs):
+                costs.flags.append(step_account.UNLIKE_TIMED)
+        results = RolloutResults(
+            task=self.task.name, env_id=self.task.env_id, episodes=[], costs=costs, batch=self.batch
+        )
+        write_rollouts(folder / ROLLOUTS_FILE, results, self._journal)
+        step_account.write_steps(folder / STEPS_FILE, self._journal.entries())
+        text = None if costs is None else step_account.warning(costs, "scored episodes")
+        return [] if text is None else [text]

@@ -1,7 +1,8 @@
 """Pictures and the final state of an episode, made after the measurement in a second environment.
 
-Rendering during the episode would distort the timing. An environment with ``picture_state`` and ``picture_of`` draws
-the states that were kept. In any other one the actions are replayed: environments are deterministic.
+Rendering during the episode would distort the timing. The states of an environment with ``picture_state`` are recorded,
+and a report draws them; ``picture_of`` draws those of a video. In any other one the actions are replayed: environments
+are deterministic.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from numpy.typing import NDArray
 
 from a2perf.domains import video
 from a2perf.domains.tfa.suite_gym import make_environment
+from a2perf.runs.bundles.layout import STATES
+from a2perf.storage import write_json
 from a2perf.submission.evaluator.submitted.identity import RunTask
 
-_FRAME_HEIGHT = 180
 _VIDEO_FRAMES_PER_SECOND = 30
 
 
@@ -34,6 +36,11 @@ class Kept:
     actions: list[Any] = field(default_factory=list)
     states: list[Any] = field(default_factory=list)
 
+    def __call__(self, env: Any, observation: Any, action: Any) -> None:
+        """Adds an action and the state before it; called like ``on_step`` of a rollout."""
+        self.actions.append(action)
+        self.state(env)
+
     def state(self, env: Any) -> None:
         """Adds the state of an environment, if it has one to keep."""
         if (state := getattr(env.unwrapped, "picture_state", None)) is not None:
@@ -41,25 +48,17 @@ class Kept:
 
 
 def write_strip(path: Path, task: RunTask, seed: int, kept: Kept, frames: int) -> None:
-    """Writes a PNG of evenly spaced frames of one episode, side by side.
+    """Writes a PNG of evenly spaced frames of one episode, side by side, or the states to draw them from.
 
     An environment with a method ``final_state()`` that returns a suffix and bytes gets a further file beside it.
     """
-    from PIL import Image
-
     steps = len(kept.actions)
     wanted = set(np.linspace(0, steps - 1, min(frames, steps)).astype(int).tolist())
     path.parent.mkdir(parents=True, exist_ok=True)
-    scaled = [
-        Image.fromarray(picture).resize((round(picture.shape[1] * _FRAME_HEIGHT / picture.shape[0]), _FRAME_HEIGHT))
-        for picture in _pictures(task, seed, kept, wanted, state=path)
-    ]
-    strip = Image.new("RGB", (sum(picture.width for picture in scaled), _FRAME_HEIGHT))
-    left = 0
-    for picture in scaled:
-        strip.paste(picture, (left, 0))
-        left += picture.width
-    strip.save(path, optimize=False)
+    if kept.states:
+        write_json(path.with_suffix(STATES), [kept.states[step + 1].tolist() for step in sorted(wanted)])
+    else:
+        path.write_bytes(video.strip(_pictures(task, seed, kept, wanted, state=path)))
 
 
 def write_video(path: Path, task: RunTask, seed: int, kept: Kept) -> None:

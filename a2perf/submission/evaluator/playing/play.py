@@ -4,74 +4,150 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack, closing, contextmanager
-from pathlib import Path
 from typing import Any
 
 from a2perf.domains.perturbation import make_perturbed
 from a2perf.domains.tfa.suite_gym import create_domain
 from a2perf.errors import InfrastructureError, UserError
 from a2perf.fault_point import fault_point
-from a2perf.records import Episode, FailureKind, StepCosts
-from a2perf.runs.bundles.agreement import PlannedEpisode, episode_plan
-from a2perf.storage import Journal
+from a2perf.records import Episode, FailureKind
+from a2perf.runs.bundles.agreement import PlannedEpisode
 from a2perf.submission.evaluator.playing.action_record import ActionRecorder
-from a2perf.submission.evaluator.playing.episode_records import EpisodeRecords
-from a2perf.submission.evaluator.playing.episodes import (
-    ConcurrentEpisodes,
-    studies_reliability,
-)
-from a2perf.submission.evaluator.playing.media import Kept
-from a2perf.submission.evaluator.playing.rollouts import StepTrace, rollout
-from a2perf.submission.evaluator.playing.step_account import StepAccount, StepTotals, empty_calls, mean_costs
+from a2perf.submission.evaluator.playing.episodes import TaskEpisodes
+from a2perf.submission.evaluator.playing.rollouts import rollout
+from a2perf.submission.evaluator.playing.step_account import StepAccount, empty_calls
+from a2perf.submission.evaluator.playing.step_trace import StepTrace
 from a2perf.submission.evaluator.process.failures import ParticipantFailure
-from a2perf.submission.evaluator.process.participant_process import ParticipantProcess
 from a2perf.submission.evaluator.process.participants import Participants
-from a2perf.submission.evaluator.progress import RunProgress
 from a2perf.submission.evaluator.submitted.identity import RunTask
-from a2perf.submission.settings import Episodes
 from a2perf.system import stall_limit
 
 
-def play(
-    settings: Episodes, task: RunTask, env: Any, participants: Participants, seeds: list[int],
-    journal: Journal, metrics: Path, progress: RunProgress, *, stall_s: float, pictured: int = 0,
-) -> dict[int, Kept]:  # fmt: skip
-    """Plays every episode that is not in the journal yet; writes ``rollouts.json`` and ``rollout_steps.npz``.
+def play(episodes: TaskEpisodes, env: Any, participants: Participants) -> None:
+    """Plays episodes one after the other until none is left, and records each.
 
     Args:
-        participants: starts the participant processes; the first one has its policy loaded.
-        stall_s: seconds without a call of the policy after which the environment is taken to hang.
-        pictured: number of episodes, from the first on, that get pictures.
-
-    Returns:
-        What they are made from, by episode.
+        episodes: hands them out; if several are played at the same time, to other threads too.
+        env: the environment of the task, for this thread alone.
+        participants: starts the participant processes of this thread.
 
     Raises:
-        ParticipantFailure: the participant failed; of several episodes at the same time, in the first that failed.
+        ParticipantFailure: the participant failed.
+        EnvironmentFailure: the environment failed.
     """
-    plan = episode_plan(settings.repeats, settings.perturbations, seeds)
-    participants.mark("rollouts")
-    progress.phase(f"rollouts on {task.name}", len(plan))
-    records = EpisodeRecords(journal, progress)
-    waiting = [planned for planned in plan if not records.has(planned.index)]
-    kept = {planned.index: Kept() for planned in waiting if planned.index < min(pictured, len(seeds))}
-    run = _Rollouts(settings, task, records, kept, stall_s)
+    account: StepAccount | None = None
+    with closing(Variants(episodes.task, env)) as variants:
+        try:
+            while (planned := episodes.next(participants)) is not None:
+                variant = variants.under(planned.perturbation)
+                participant = participants.of_episode(planned.index, repeat=planned.repeat)
+                if account is None or account.process_tree is not participant.tree:
+                    episodes.add_costs(account)
+                    account = StepAccount(participant.tree)
+                if episodes.in_turn:  # of several processes at the same time, a phase says nothing about one
+                    participants.track("rollouts" if planned.is_scored else "further episodes")
+
+                # What is recorded of each step.
+                trace = StepTrace() if planned.is_scored else None
+                participant.on_observation = None if trace is None else trace.see
+                actions = ActionRecorder(variant.action_space) if episodes.settings.studies_reliability else None
+                pictures = episodes.kept.get(planned.index)
+                first = account.calls()
+                try:
+                    with stall_limit(episodes.settings.stall_s, account.calls):
+                        episode = rollout(
+                            variant,
+                            participant,
+                            index=planned.index,
+                            seed=planned.seed,
+                            account=account,
+                            trace=trace,
+                            on_step=[record for record in (actions, pictures) if record is not None],
+                        )
+                except ParticipantFailure as failure:
+                    length = account.calls() - first
+                    episode = with_invalid_action(failure, planned, participant.ending is not None, length)
+                if pictures is not None:
+                    pictures.state(variant)
+                fault_point("evaluator: episode played")
+
+                # What is recorded of the episode.
+                steps = account.steps(first)
+                episode.task_index, episode.repeat = planned.task_index, planned.repeat
+                episode.perturbation, episode.confidence = planned.perturbation, participant.confidence()
+                if actions is not None:
+                    episode.actions, episode.policy_cpu_s = actions.record(), sum(steps["cpu_ns"]) * 1e-9
+                if trace is None:
+                    episodes.add_further(episode)
+                else:
+                    account.mark()
+                    episodes.add_scored(episode, {**steps, **trace.record()})
+                    if episodes.in_turn and episodes.transport is None:
+                        participants.track("transport")
+                        episodes.transport = empty_calls(participant, trace.observation, trace.action)
+                fault_point("evaluator: episode recorded")
+        finally:
+            episodes.add_costs(account)
+
+
+def with_invalid_action(failure: ParticipantFailure, planned: PlannedEpisode, has_ended: bool, length: int) -> Episode:
+    """Returns the record of a perturbed episode that ended with an invalid action; raises any other failure.
+
+    The policy may rely on what the perturbation changes: the episode fails, not the run.
+    """
+    invalid = failure.failure.kind in (FailureKind.BAD_OUTPUT, FailureKind.ILLEGAL)
+    is_action = invalid and failure.failure.where.startswith("infer_once")
+    if not planned.perturbation or has_ended or not is_action:
+        raise failure
+    return Episode(
+        index=planned.index,
+        seed=planned.seed,
+        episode_return=0.0,
+        length=length,
+        terminated=True,
+        truncated=False,
+        termination="invalid action",
+        success=False,
+    )
+
+
+def play_concurrently(episodes: TaskEpisodes, participants: Participants) -> None:
+    """Plays the episodes in several threads, each with its own environment and its own participant processes.
+
+    Raises:
+        Exception: that of the first episode, in the order of the plan, that failed.
+    """
+    participants.end_process()
+    count = min(episodes.settings.concurrent_episodes, len(episodes))
+    if not count:
+        return
+    opening = threading.Lock()
+    # The threads live until the last participant has ended: the kernel's parent-death signal, which ends a
+    # participant with its evaluator, is sent at the end of the thread that started the process.
+    with ThreadPoolExecutor(count, thread_name_prefix="a2perf-episodes") as threads:
+        running = [threads.submit(_play_in_thread, episodes, participants, opening) for _ in range(count)]
+        try:
+            wait(running)
+        except BaseException:  # an interrupt
+            episodes.stop()
+            raise
+    if episodes.error is not None:
+        raise episodes.error
+
+
+def _play_in_thread(episodes: TaskEpisodes, participants: Participants, opening: threading.Lock) -> None:
+    beside: Participants | None = None
     try:
-        if settings.concurrent_episodes > 1:
-            participants.end_process()
-            ConcurrentEpisodes(waiting, settings.concurrent_episodes, lambda: run.another_worker(participants)).play()
-        else:
-            with run.worker(env, participants) as worker:
-                for planned in waiting:
-                    worker.play(planned)
-    finally:
-        costs = mean_costs(run.totals)
-        if costs is not None and run.transport is not None:
-            costs.transport_s, costs.transport_cpu_s = run.transport.round_trip_s, run.transport.tree_s
-        participants.warn(records.write(metrics, task, costs))
-    return kept
+        with ExitStack() as opened:
+            with opening:  # gin's configuration and the socket to the relay are not made for several threads
+                env = opened.enter_context(environment(episodes.task))
+                beside = opened.enter_context(participants.beside())
+            play(episodes, env, beside)
+    except BaseException as error:
+        episodes.failed(beside, error)
 
 
 @contextmanager
@@ -96,155 +172,25 @@ def environment(task: RunTask) -> Iterator[Any]:
             print(f"a2perf: the environment {task.env_id} failed in close: {error!r}", file=sys.stderr)
 
 
-class _Rollouts:
-    """What the episodes of a task have in common."""
+class Variants:
+    """The environment of a task, and its perturbed variants, of which at most one is open."""
 
-    def __init__(
-        self, settings: Episodes, task: RunTask, records: EpisodeRecords, kept: dict[int, Kept], stall_s: float
-    ) -> None:
-        self.settings, self.records, self.kept, self.stall_s = settings, records, kept, stall_s
-        self.totals: list[StepTotals] = []
-        self.transport: StepCosts | None = None
-        # of several processes at the same time, a phase says nothing about one, and one disturbs the others
-        self.one_by_one = settings.concurrent_episodes == 1
-        self._task = task
-        self._opening = threading.Lock()
+    def __init__(self, task: RunTask, env: Any) -> None:
+        self._task, self._env = task, env
+        self._perturbation, self._perturbed = "", env
 
-    @contextmanager
-    def worker(self, env: Any, participants: Participants) -> Iterator[_Worker]:
-        """Opens a worker that plays in this environment."""
-        with _perturbed_environments(self._task, env) as environments:
-            worker = _Worker(self, environments, participants)
-            try:
-                yield worker
-            finally:
-                worker.end_account()
+    def under(self, perturbation: str) -> Any:
+        """Returns the environment under a perturbation; ``""`` for none."""
+        if not perturbation:
+            return self._env
+        if self._perturbation != perturbation:
+            self.close()
+            self._perturbed = make_perturbed(self._task.env_id, self._task.env_kwargs, perturbation)
+            self._perturbation = perturbation
+        return self._perturbed
 
-    @contextmanager
-    def another_worker(self, participants: Participants) -> Iterator[_Worker]:
-        """Opens a worker for another thread, with its own environment and its own participant processes."""
-        with ExitStack() as opened:
-            with self._opening:  # gin's configuration and the socket to the relay are not made for several threads
-                env = opened.enter_context(environment(self._task))
-                beside = opened.enter_context(participants.beside())
-            yield opened.enter_context(self.worker(env, beside))
-
-
-class _Worker:
-    """Plays one episode at a time. Each participant process has one account of its steps."""
-
-    def __init__(self, run: _Rollouts, environments: Callable[[str], Any], participants: Participants) -> None:
-        self._run, self._environments, self._participants = run, environments, participants
-        self._participant: ParticipantProcess | None = None
-        self._account: StepAccount | None = None
-
-    def cancel(self) -> None:
-        """See ``episodes.EpisodeWorker``."""
-        self._participants.cancel()
-
-    def end_account(self) -> None:
-        """Keeps the costs of the scored steps of the current participant process."""
-        if self._account is not None and self._account.has_marked:
-            self._run.totals.append(self._account.totals())
-        self._account = None
-
-    def play(self, planned: PlannedEpisode) -> None:
-        """Plays and records one episode."""
-        settings = self._run.settings
-        world = self._environments(planned.perturbation)
-        participant = self._participants.of_episode(planned.index, repeat=planned.repeat)
-        if self._account is None or participant is not self._participant:
-            self.end_account()
-            self._participant, self._account = participant, StepAccount(participant)
-        if self._run.one_by_one:
-            self._participants.track("rollouts" if planned.is_scored else "further episodes")
-        account = self._account
-        recorder = ActionRecorder(world.action_space) if studies_reliability(settings) else None
-        before, kept = account.calls, self._run.kept.get(planned.index)
-        trace = StepTrace(account.packed) if planned.is_scored else None
-        account.see = None if trace is None else trace.see
-        last = _LastStep() if self._run.one_by_one and self._run.transport is None else None
-        hooks = [hook for hook in (recorder, None if kept is None else _keeper(world, kept), last) if hook is not None]
-        try:
-            with stall_limit(self._run.stall_s, lambda: account.calls):
-                episode = rollout(
-                    world, account, index=planned.index, seed=planned.seed,
-                    on_step=_each(hooks), trace=trace,
-                )  # fmt: skip
-        except ParticipantFailure as error:
-            invalid = error.failure.kind in (FailureKind.BAD_OUTPUT, FailureKind.ILLEGAL)
-            is_action = invalid and error.failure.where.startswith("infer_once")
-            if not planned.perturbation or participant.ending is not None or not is_action:
-                raise
-            # The policy may rely on what the perturbation changes: the episode fails, not the run.
-            episode = Episode(
-                index=planned.index, seed=planned.seed, episode_return=0.0, length=account.calls - before,
-                terminated=True, truncated=False, termination="invalid action", success=False,
-            )  # fmt: skip
-        if kept is not None:
-            kept.state(world)
-        fault_point("evaluator: episode played")
-        episode.task_index, episode.repeat = planned.task_index, planned.repeat
-        episode.perturbation = planned.perturbation
-        episode.confidence = participant.confidence()
-        steps = account.steps(before)
-        if recorder is not None:
-            episode.actions, episode.policy_cpu_s = recorder.record(), sum(steps["cpu_ns"]) * 1e-9
-        if trace is not None:
-            account.mark()
-            self._run.records.add_scored(episode, {**steps, **trace.record()})
-        else:
-            self._run.records.add_further(episode)
-        if last is not None:
-            self._participants.track("transport")
-            self._run.transport = empty_calls(participant, last.observation, last.action)
-        fault_point("evaluator: episode recorded")
-
-
-@contextmanager
-def _perturbed_environments(task: RunTask, env: Any) -> Iterator[Callable[[str], Any]]:
-    """Yields a function that returns a perturbed environment, or ``env`` for ``""``; at most one variant is open."""
-    current: tuple[str, Any] = ("", env)
-    with ExitStack() as variants:
-
-        def of(perturbation: str) -> Any:
-            nonlocal current
-            if not perturbation:
-                return env
-            if current[0] != perturbation:
-                variants.close()
-                made = make_perturbed(task.env_id, task.env_kwargs, perturbation)
-                current = (perturbation, variants.enter_context(closing(made)))
-            return current[1]
-
-        yield of
-
-
-class _LastStep:
-    """Remembers the observation and action of the last step."""
-
-    observation: Any = None
-    action: Any = None
-
-    def __call__(self, observation: Any, action: Any) -> None:
-        self.observation, self.action = observation, action
-
-
-def _keeper(world: Any, kept: Kept) -> Callable[[Any, Any], None]:
-    def keep(observation: Any, action: Any) -> None:
-        kept.actions.append(action)
-        kept.state(world)
-
-    return keep
-
-
-def _each(hooks: list[Callable[[Any, Any], None]]) -> Callable[[Any, Any], None] | None:
-    """Returns what is called with each observation and action of an episode."""
-    if len(hooks) < 2:
-        return hooks[0] if hooks else None
-
-    def call(observation: Any, action: Any) -> None:
-        for hook in hooks:
-            hook(observation, action)
-
-    return call
+    def close(self) -> None:
+        """Closes the open variant."""
+        if self._perturbation:
+            self._perturbed.close()
+        self._perturbation, self._perturbed = "", self._env

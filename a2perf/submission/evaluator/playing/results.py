@@ -6,13 +6,13 @@ The bundle's files are the record; the classic files are derived from them for e
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from a2perf.metrics.trackers.emissions import resolve_settings
 from a2perf.records import Record
 from a2perf.runs.bundles.layout import (
     GENERALIZATION_RESULTS_FILE,
@@ -20,9 +20,11 @@ from a2perf.runs.bundles.layout import (
     LATENCY_VALUES_FILE,
     METRICS,
     ROLLOUTS_FILE,
+    STEPS_FILE,
     emissions_file,
 )
 from a2perf.storage import read_record, write_json
+from a2perf.submission.settings import Submission
 
 
 class _Played(Record):
@@ -36,18 +38,23 @@ class _Returns(Record):
     episodes: list[_Played]
 
 
-def publish_from(bundle: Path, mode: str, folder: Path, *, emissions: bool) -> None:
-    """Writes the classic files of a mode from a bundle into a folder; ``emissions``: also the emissions file."""
+def publish_from(bundle: Path, mode: str, settings: Submission) -> None:
+    """Writes the classic files of a mode from a bundle; the emissions file only if gin's settings ask for it."""
+    folder = settings.values
     folder.mkdir(parents=True, exist_ok=True)
-    table = bundle / METRICS / emissions_file(mode)
-    if emissions and table.exists():
-        shutil.copyfile(table, folder / table.name)
+    if settings.measure_emissions and resolve_settings().save_to_file is not False:
+        tables = [table.read_text() for table in sorted((bundle / METRICS).rglob(emissions_file(mode)))]
+        rows = [table.partition("\n")[2] for table in tables[1:]]  # generalization has one table per task
+        if tables:
+            (folder / emissions_file(mode)).write_text("".join([tables[0], *rows]))
     if mode == "inference":
         found: dict[str, Any] = {}
-        latency = bundle / METRICS / LATENCY_VALUES_FILE
-        if latency.exists():
-            with np.load(latency, allow_pickle=False) as arrays:
-                found["inference_time"] = {**_summary((arrays["infer_ns"] * 1e-9).tolist()), "unit": "s"}
+        timed = (bundle / METRICS / name for name in (LATENCY_VALUES_FILE, STEPS_FILE))
+        for file in (file for file in timed if file.exists()):
+            with np.load(file, allow_pickle=False) as arrays:
+                if "infer_ns" in arrays:  # earlier steps have no such column
+                    found["inference_time"] = {**_summary((arrays["infer_ns"] * 1e-9).tolist()), "unit": "s"}
+                    break
         rollouts = bundle / METRICS / ROLLOUTS_FILE
         if rollouts.exists():
             episodes = read_record(rollouts, _Returns).episodes

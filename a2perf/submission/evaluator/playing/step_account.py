@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from array import array
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 
 from a2perf.metrics.trackers.process_tree import Tree, open_tree
 from a2perf.records import SCORED_EPISODE, StepCosts
+from a2perf.sandbox import Confined
 from a2perf.submission.evaluator.process.answers import Answer
 from a2perf.submission.evaluator.process.participant_process import ParticipantProcess
-from a2perf.submission.participant.shared_region import PackedArrays
 
 SLACK_S = 0.25e-3
 """Allowed processor time per step after an answer: returning, waiting and garbage collection take less."""
@@ -48,26 +48,20 @@ _COLUMNS = ("preprocess_ns", "infer_ns", "round_trip_ns", "between_cpu_ns", "cal
 
 
 class StepAccount:
-    """The policy of a participant process, which records the cost of every answer.
-
-    Args:
-        call: makes a call; by default ``infer`` of the participant.
+    """Records the cost of every call of one participant process.
 
     Attributes:
-        see: called with every observation, see ``ParticipantProcess.infer``.
+        process_tree: the processes of the participant.
     """
 
-    def __init__(self, participant: ParticipantProcess, call: Callable[..., Answer] | None = None) -> None:
-        self.see: Callable[[Any], None] | None = None
-        self._participant = participant
-        self._call = participant.infer if call is None else call
+    def __init__(self, process_tree: Confined) -> None:
+        self.process_tree = tree = process_tree
         self._rows = array("q")  # a run may have millions of steps: 40 bytes each
         self._marked = (0, 0.0, "")
-        tree = participant.tree
         self._tree = open_tree(tree.tree_root, cgroup=tree.cgroups, clock=tree.cpu_clock, root_is_guard=True)
         self._clocks = _Clocks(self._tree)
         self._began_s = self._clocks.tree_s
-        self._after = self._clocks.read()
+        self._before = self._after = self._clocks.read()
 
     def restart(self) -> None:
         """Discards all calls so far, at the end of the warm-up."""
@@ -75,27 +69,35 @@ class StepAccount:
         self._began_s = self._tree.sample().cpu_seconds
         self._after = self._clocks.read()
 
-    def infer(self, observation: Any) -> Answer:
-        """See ``ParticipantProcess.infer``."""
-        clocks = self._clocks
-        if time.monotonic() >= clocks.due_s:
-            clocks.refresh()
-        before = clocks.read()
-        answer = self._call(observation, see=self.see)
-        after = clocks.read()
+    def before_call(self) -> None:
+        """Reads the clocks of the tree before a call."""
+        if time.monotonic() >= self._clocks.due_s:
+            self._clocks.refresh()
+        self._before = self._clocks.read()
+
+    def after_call(self, answer: Answer) -> None:
+        """Reads the clocks of the tree after a call and records its costs."""
+        before, after = self._before, self._clocks.read()
         self._rows.extend(
             (answer.preprocess_ns, answer.infer_ns, answer.round_trip_ns, before - self._after, after - before)
         )
         self._after = after
-        return answer
 
-    def packed(self) -> PackedArrays | None:
-        """Returns the last observation as it was sent, if it consisted of arrays; valid until the next one."""
-        return self._participant.packed
+    def after_batch(self, answer: Answer, rows: int) -> int:
+        """Reads the clocks after a call for several observations, and records an equal share of its costs for each.
 
-    @property
+        Returns:
+            The share of processor time in nanoseconds, also between calls.
+        """
+        before, after = self._before, self._clocks.read()
+        costs = (answer.preprocess_ns, answer.infer_ns, answer.round_trip_ns, before - self._after, after - before)
+        self._rows.extend([cost // rows for cost in costs] * rows)
+        share = (after - self._after) // rows
+        self._after = after
+        return share
+
     def calls(self) -> int:
-        """Number of recorded calls."""
+        """Returns the number of recorded calls, or of observations in them."""
         return len(self._rows) // len(_COLUMNS)
 
     def columns(self, since: int = 0) -> dict[str, NDArray[np.int64]]:
@@ -104,10 +106,11 @@ class StepAccount:
         return {name: table[:, place] for place, name in enumerate(_COLUMNS)}
 
     def steps(self, since: int = 0) -> dict[str, list[int]]:
-        """Returns round trips and processor times of the calls with index ``since`` and above, in nanoseconds."""
+        """Returns times and processor times of the calls with index ``since`` and above, in nanoseconds."""
         columns = self.columns(since)
         cpu = columns["call_cpu_ns"] + columns["between_cpu_ns"]
-        return {"round_trip_ns": columns["round_trip_ns"].tolist(), "cpu_ns": cpu.tolist()}
+        times = {name: columns[name].tolist() for name in ("round_trip_ns", "infer_ns", "preprocess_ns")}
+        return {**times, "cpu_ns": cpu.tolist()}
 
     def mark(self) -> None:
         """Keeps the processor time of the calls so far, which ``totals`` returns even after the process has ended.
@@ -117,7 +120,7 @@ class StepAccount:
         clocks = self._clocks
         if not self.has_marked or time.monotonic() >= clocks.due_s:
             clocks.refresh()
-        self._marked = (self.calls, clocks.tree_s - self._began_s, clocks.method)
+        self._marked = (self.calls(), clocks.tree_s - self._began_s, clocks.method)
 
     @property
     def has_marked(self) -> bool:
@@ -149,10 +152,14 @@ def mean_costs(parts: Sequence[StepTotals]) -> StepCosts | None:
     tree_s = sum(part.tree_s for part in parts) / steps
     in_calls_s, between_s = means["call_cpu_ns"], means["between_cpu_ns"]
     found = StepCosts(
-        steps=steps, account=parts[-1].account, round_trip_s=means["round_trip_ns"],
-        tree_s=max(tree_s, in_calls_s + between_s), in_calls_s=in_calls_s, between_calls_s=between_s,
+        steps=steps,
+        account=parts[-1].account,
+        round_trip_s=means["round_trip_ns"],
+        tree_s=max(tree_s, in_calls_s + between_s),
+        in_calls_s=in_calls_s,
+        between_calls_s=between_s,
         short_lived_s=max(0.0, tree_s - in_calls_s - between_s),
-    )  # fmt: skip
+    )
     # Threads that work during a call are not flagged, however many they are.
     flags = []
     if found.between_calls_s > SLACK_S + MOST_BETWEEN * found.round_trip_s:
@@ -174,11 +181,12 @@ def empty_calls(participant: ParticipantProcess, observation: Any, action: Any) 
         ParticipantFailure: the participant failed.
     """
     participant.set_empty_answer(action)
-    account = StepAccount(participant, participant.empty)
+    account = StepAccount(participant.tree)
     for number in range(EMPTY_WARMUP + EMPTY_CALLS):
         if number == EMPTY_WARMUP:
             account.restart()
-        account.infer(observation)
+        account.before_call()
+        account.after_call(participant.empty(observation))
     account.mark()
     costs = mean_costs([account.totals()])
     assert costs is not None
@@ -230,27 +238,32 @@ class _Clocks:
 
 
 _STEP_TYPES: dict[str, type[np.generic]] = {
-    "round_trip_ns": np.int64, "cpu_ns": np.int64, "observation_digest": np.int64, "action_digest": np.int64,
+    "round_trip_ns": np.int64,
+    "infer_ns": np.int64,
+    "preprocess_ns": np.int64,
+    "cpu_ns": np.int64,
+    "observation_digest": np.int64,
+    "action_digest": np.int64,
     "reward": np.float64,
-}  # fmt: skip
+}
 
 
 def write_steps(path: Path, entries: Iterable[Mapping[str, Any]]) -> None:
     """Writes the steps of a journal's episodes, in order.
 
-    The arrays are ``episode``, ``round_trip_ns`` and ``cpu_ns``, and those of ``StepTrace`` if every episode has them.
+    The arrays are ``episode``, those of ``StepAccount.steps``, and those of ``StepTrace``, if every episode has them.
     """
     columns = {name: array("d" if kind is np.float64 else "q") for name, kind in _STEP_TYPES.items()}
     places: dict[int, range] = {}  # separate arrays of 10^5 episodes would take 100 MB
     for entry in entries:
         if entry.get("kind") == SCORED_EPISODE and "steps" in entry:
-            first = len(columns["round_trip_ns"])
+            first = len(columns["cpu_ns"])
             for name in tuple(columns):
                 if name in entry["steps"]:
                     columns[name].extend(entry["steps"][name])
                 else:
                     del columns[name]
-            places[entry["episode"]["index"]] = range(first, len(columns["round_trip_ns"]))
+            places[entry["episode"]["index"]] = range(first, len(columns["cpu_ns"]))
     indices = sorted(places)
     order = np.fromiter(chain.from_iterable(places[index] for index in indices), np.int64)
     steps: dict[str, Any] = {name: np.array(columns.pop(name), _STEP_TYPES[name])[order] for name in tuple(columns)}

@@ -93,10 +93,22 @@ def confinement(settings: Submission, environment: Mapping[str, str]) -> Provide
             "artifact_bytes": "filling the disk with artifacts (Submission.artifact_limit_bytes is not set)",
         }
         lost += [text for name, text in names.items() if getattr(limits, name) is None]
+    given = [Path(name).expanduser().absolute() for name in settings.readable_paths]
+    for path in given:
+        if not settled(path, settings.folder, "Submission.readable_paths").exists():
+            raise ConfigError(
+                f"Submission.readable_paths: {path} does not exist", hint="correct the path or remove it from the list"
+            )
+    named = [
+        Path(name)
+        for variable in _PATH_VARIABLES
+        for name in environment.get(variable, "").split(os.pathsep)
+        if name.startswith("/") and os.path.isdir(name)
+    ]
     return ProvidedConfinement(
         sandbox=sandbox,
         limits=limits,
-        readable=(*_given(settings), *_named(environment)),
+        readable=(*given, *named),
         hidden=tuple(_secret(settings)),
         devices=tuple(sorted(path for name in _ACCELERATORS for path in Path("/dev").glob(name) if not path.is_dir())),
         network=settings.network,
@@ -108,23 +120,6 @@ def confinement(settings: Submission, environment: Mapping[str, str]) -> Provide
 def parallel_tasks() -> int:
     """Returns how many tasks of a generalization run are evaluated at the same time: one per two processors."""
     return max(1, usable_processors() // 2)
-
-
-def _given(settings: Submission) -> Iterator[Path]:
-    for name in settings.readable_paths:
-        path = Path(name).expanduser().absolute()
-        if not settled(path, settings.folder, "Submission.readable_paths").exists():
-            raise ConfigError(
-                f"Submission.readable_paths: {name} does not exist", hint="correct the path or remove it from the list"
-            )
-        yield path
-
-
-def _named(environment: Mapping[str, str]) -> Iterator[Path]:
-    for variable in _PATH_VARIABLES:
-        for name in environment.get(variable, "").split(os.pathsep):
-            if name.startswith("/") and os.path.isdir(name):
-                yield Path(name)
 
 
 def _secret(settings: Submission) -> Iterator[Path]:

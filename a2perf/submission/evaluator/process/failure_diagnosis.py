@@ -104,9 +104,7 @@ def ended(ending: Ending, where: str, limits: Limits, stderr: str) -> Failure:
     trace = stderr if "Traceback (most recent call last)" in stderr or "Fatal Python error" in stderr else None
     name = None if ending.signal is None else signal_name(ending.signal)
     kind, message = _verdict(ending, name, limits, stderr)
-    return Failure(
-        kind=kind, where=where, message=message, traceback=trace, exit_code=ending.exit_code, signal=name
-    )  # fmt: skip
+    return Failure(kind=kind, where=where, message=message, traceback=trace, exit_code=ending.exit_code, signal=name)
 
 
 def _verdict(ending: Ending, name: str | None, limits: Limits, stderr: str) -> tuple[FailureKind, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hmac
 import secrets
+import select
 import socket
 import time
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from collections.abc import Callable
 from a2perf.submission.participant.wire import ConnectionClosed, WireTimeout
 
 _LOOK_S = 0.05
+_MOST_SILENT = 64
 
 
 class Loopback:
@@ -20,7 +22,6 @@ class Loopback:
     def __init__(self) -> None:
         self.token = secrets.token_hex(32).encode()
         self._listener = socket.create_server(("127.0.0.1", 0))
-        self._listener.settimeout(_LOOK_S)
         self.port = int(self._listener.getsockname()[1])
 
     def accept(self, has_ended: Callable[[], bool], deadline: float | None) -> socket.socket:
@@ -30,16 +31,24 @@ class Loopback:
             ConnectionClosed: the process has ended.
             WireTimeout: it did not connect in time.
         """
-        with self._listener:
+        silent: list[socket.socket] = []  # connections that have sent nothing keep nobody waiting
+        try:
             while not has_ended():
-                with contextlib.suppress(TimeoutError):
-                    found, _ = self._listener.accept()
-                    found.settimeout(1.0)
+                for ready in select.select([self._listener, *silent], [], [], _LOOK_S)[0]:
+                    if ready is self._listener:
+                        silent.append(self._listener.accept()[0])
+                        continue
+                    silent.remove(ready)
                     with contextlib.suppress(OSError):  # so few bytes arrive together
-                        if hmac.compare_digest(found.recv(len(self.token)), self.token):
-                            found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                            return found
-                    found.close()
+                        if hmac.compare_digest(ready.recv(len(self.token)), self.token):
+                            ready.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                            return ready
+                    ready.close()
+                while len(silent) > _MOST_SILENT:
+                    silent.pop(0).close()
                 if deadline is not None and time.monotonic() >= deadline:
                     raise WireTimeout("the deadline has passed")
+        finally:
+            for stranger in (self._listener, *silent):
+                stranger.close()
         raise ConnectionClosed("the other process has ended")

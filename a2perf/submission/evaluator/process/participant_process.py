@@ -23,10 +23,12 @@ from a2perf.records import Failure, FailureKind
 from a2perf.sandbox import Confined, Ending
 from a2perf.submission.evaluator.process import answers, failure_diagnosis, participant_home
 from a2perf.submission.evaluator.process.answers import Answer
+from a2perf.submission.evaluator.process.call_limit import CallLimit
 from a2perf.submission.evaluator.process.confinement import ProvidedConfinement
 from a2perf.submission.evaluator.process.failures import ParticipantFailure, unreadable
 from a2perf.submission.evaluator.process.loopback import Loopback
 from a2perf.submission.evaluator.process.participant_spec import ParticipantSpec
+from a2perf.submission.evaluator.process.rows import actions_of, stacked
 from a2perf.submission.evaluator.process.service_channel import ServiceChannel
 from a2perf.submission.evaluator.submitted.artifacts import DiskSpace
 from a2perf.submission.participant.shared_region import PackedArrays, SharedRegion
@@ -61,7 +63,11 @@ class ParticipantProcess:
         first_inference: the first answer of this process, which is slower than later ones; ``None`` before it.
         reached_time_limit: whether a limit on its time ended it.
         exceeded_run_limit: whether the limit on the whole run ended it.
+        on_observation: called by ``infer`` with an observation and what was sent of it if it consists of arrays, while
+            the participant computes if the observation is too small to delay the answer.
     """
+
+    on_observation: Callable[[Any, PackedArrays | None], None] | None = None
 
     def __init__(
         self,
@@ -217,13 +223,8 @@ class ParticipantProcess:
         reply = self._ask("report_confidence", self._spec.call_timeout_s)
         return self._read("report_confidence", lambda: answers.confidence(reply))
 
-    def infer(
-        self, observation: Any, timeout_s: float | None = None, *, see: Callable[[Any], None] | None = None
-    ) -> Answer:
+    def infer(self, observation: Any, timeout_s: float | None = None) -> Answer:
         """Requests the action for one observation, by default within the limit of the spec.
-
-        Args:
-            see: called with the observation, while the participant computes if it is too small to delay the answer.
 
         Raises:
             ParticipantFailure: it failed, did not answer in time, or the answer is not a valid message.
@@ -231,8 +232,30 @@ class ParticipantProcess:
         self._calls += 1
         where = f"infer_once (call {self._calls})"
         limit_s = timeout_s or self._spec.call_timeout_s
-        reply, elapsed = self._exchange(("infer", observation), where, limit_s, see=see)
+        reply, elapsed = self._exchange(("infer", observation), where, limit_s, on_observation=self.on_observation)
         answer = self._read(where, lambda: answers.single(self._accepted(reply, where), elapsed))
+        if self.first_inference is None:
+            self.first_inference = answer
+        return answer
+
+    def infer_batch(self, observations: Sequence[Any], on_sent: Callable[[], None] = lambda: None) -> Answer:
+        """Requests the actions for observations of several episodes; they are in ``action``, a list.
+
+        Args:
+            on_sent: called while the answer is awaited.
+
+        Raises:
+            ParticipantFailure: as for ``infer``.
+        """
+        self._calls += 1
+        where = f"infer_batch (call {self._calls})"
+        request = ("infer_batch", stacked(observations))
+        reply, elapsed = self._exchange(
+            request, where, self._spec.call_timeout_s, on_observation=lambda *sent: on_sent()
+        )
+        answer = self._read(where, lambda: answers.single(self._accepted(reply, where), elapsed))
+        rows = self._read(where, lambda: actions_of(answer.action, len(observations)))
+        answer = dataclasses.replace(answer, action=rows)
         if self.first_inference is None:
             self.first_inference = answer
         return answer
@@ -241,20 +264,15 @@ class ParticipantProcess:
         """Sets the action that ``empty`` is answered with."""
         self._ask("empty_answer", self._spec.call_timeout_s, action)
 
-    def empty(self, observation: Any, *, see: Callable[[Any], None] | None = None) -> Answer:
+    def empty(self, observation: Any) -> Answer:
         """Makes a call like ``infer`` that reaches none of the submission's code.
 
         Raises:
             ParticipantFailure: as for ``infer``.
         """
         where = "empty call"
-        reply, elapsed = self._exchange(("empty", observation), where, self._spec.call_timeout_s, see=see)
+        reply, elapsed = self._exchange(("empty", observation), where, self._spec.call_timeout_s)
         return self._read(where, lambda: answers.single(self._accepted(reply, where), elapsed))
-
-    @property
-    def packed(self) -> PackedArrays | None:
-        """The last observation as it was sent, if it consisted of arrays."""
-        return None if self._connection is None else self._connection.packed
 
     def cancel(self) -> None:
         """Makes the present or next request fail, from another thread; the thread of the request ends the process."""
@@ -356,9 +374,14 @@ class ParticipantProcess:
         return self._read(operation, lambda: self._accepted(reply, operation))
 
     def _exchange(
-        self, request: tuple[Any, ...], where: str, timeout_s: float | None, *, since_start: bool = False,
-        see: Callable[[Any], None] | None = None,
-    ) -> tuple[Any, int]:  # fmt: skip
+        self,
+        request: tuple[Any, ...],
+        where: str,
+        timeout_s: float | None,
+        *,
+        since_start: bool = False,
+        on_observation: Callable[[Any, PackedArrays | None], None] | None = None,
+    ) -> tuple[Any, int]:
         """Sends one request and returns the unchecked reply with the round trip in nanoseconds."""
         connection = self._connection
         if connection is None:
@@ -366,25 +389,36 @@ class ParticipantProcess:
         if connection.has_unread():  # an answer prepared in advance would make the round trip look short
             self._refuse(where, "it sent an answer before the request")
         started = time.perf_counter_ns()
-        deadline = self._deadline(timeout_s, None if since_start else time.monotonic())
+        began = self._started_at if since_start else None
+        limit = self._limit(timeout_s, time.monotonic() if began is None else began, fixed=request[0] == "train")
         try:
-            connection.send(request, deadline=deadline)
+            connection.send(request, deadline=limit)
             packed = connection.packed
             during_wait = packed is not None and packed.words.nbytes <= _SEEN_IN_WAIT_BYTES
-            if see is not None and during_wait:
-                see(request[1])
-            reply, elapsed = connection.receive(deadline=deadline), time.perf_counter_ns() - started
-            if see is not None and not during_wait:
-                see(request[1])
+            if on_observation is not None and during_wait:
+                on_observation(request[1], packed)
+            reply, elapsed = connection.receive(deadline=limit), time.perf_counter_ns() - started
+            if on_observation is not None and not during_wait:
+                on_observation(request[1], packed)
             return reply, elapsed
         except WireError as error:
             if isinstance(error, Unsendable):
                 self.kill()
                 raise InfrastructureError(f"{where}: the request cannot be sent: {error}") from error
-            raise self._failed(self._diagnosed(error, where, timeout_s)) from error
+            failure = self._diagnosed(error, where, timeout_s)
+            if isinstance(limit, CallLimit) and limit.given_back_s and failure.kind is FailureKind.TIMEOUT:
+                failure.message += f"; {limit.given_back_s:.1f} s in which it waited for a processor were added"
+            raise self._failed(failure) from error
         except BaseException:
             self.kill()
             raise
+
+    def _limit(self, timeout_s: float | None, began: float, *, fixed: bool) -> CallLimit | float | None:
+        """Returns the limit of one request; the limit on training is wall time, and the guard ends it too."""
+        if timeout_s is None or fixed:
+            return self._deadline(timeout_s, began)
+        ends = None if self._spec.run_limit is None else self._spec.run_limit.ends_at
+        return CallLimit(self.tree.tree_root, began, timeout_s, ends)
 
     def _read(self, where: str, read: Callable[[], T]) -> T:
         """Calls ``read`` on a reply; any exception in it becomes a failure of the participant."""

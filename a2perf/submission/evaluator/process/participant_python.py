@@ -78,9 +78,7 @@ def participant_python(
         python_env.read_requirements(folder / REQUIREMENTS),
         extras,
         interpreter,
-        python_env.Sources(
-            offline=assets.is_offline(), allow_builds=settings.python_env == "built", size_bytes=size_bytes
-        ),
+        python_env.Sources(offline=assets.is_offline(), size_bytes=size_bytes),
         domain_packages,
         python_env.read_requirements(folder / OVERRIDES),
     )

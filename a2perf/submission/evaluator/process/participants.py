@@ -78,10 +78,18 @@ class Participants:
     sampler: Sampler | None
 
     def __init__(
-        self, settings: Submission, task: RunTask, manifest: Manifest, folders: ParticipantFolders, *,
-        mode: str, tracker: AbstractContextManager[Sampler] | None = None, services: Sequence[ServiceSession] = (),
-        run_limit: RunLimit | None = None, env: Any = None,
-    ) -> None:  # fmt: skip
+        self,
+        settings: Submission,
+        task: RunTask,
+        manifest: Manifest,
+        folders: ParticipantFolders,
+        *,
+        mode: str,
+        tracker: AbstractContextManager[Sampler] | None = None,
+        services: Sequence[ServiceSession] = (),
+        run_limit: RunLimit | None = None,
+        env: Any = None,
+    ) -> None:
         # A held-out task may have other spaces than the task that the participant sees.
         self._spaces = {} if env is None or task.public_kwargs is not None else plain_spaces(env)
         self.settings, self._task, self._manifest = settings, task, manifest
@@ -292,18 +300,27 @@ class Participants:
             # A netlist may be a comma list of files.
             paths = [Path(part.strip()).absolute() for text in named for part in text.split(",") if part.strip()]
             spec = ParticipantSpec(
-                submission=settings.folder, logs=folders.logs, mode=self._mode, python=chosen.python,
-                python_files=chosen.readable, environment=environment, artifacts=folders.artifacts,
+                submission=settings.folder,
+                logs=folders.logs,
+                mode=self._mode,
+                python=chosen.python,
+                python_files=chosen.readable,
+                environment=environment,
+                artifacts=folders.artifacts,
                 assets=assets.available(get_domain(task.domain).assets),
-                task_files=[path for path in paths if path.exists()], services=self._services, log_base=folders.bundle,
-                has_own_packages=chosen.record.kind == "isolated", run_limit=self._run_limit,
+                task_files=[path for path in paths if path.exists()],
+                services=self._services,
+                log_base=folders.bundle,
+                has_own_packages=chosen.record.kind == "isolated",
+                run_limit=self._run_limit,
                 call_timeout_s=settings.call_timeout_s,
-            )  # fmt: skip
+            )
             process = ParticipantProcess(
-                spec, confined,
+                spec,
+                confined,
                 before_code=lambda: participant_starts(folders.bundle, manifest),
                 on_full_disk=lambda: disk_reserve.use_reserve(folders.bundle),
-            )  # fmt: skip
+            )
             manifest.sandbox = confined.record
             try:
                 with process:

@@ -1,4 +1,4 @@
-"""One supervised attempt at a run: records in the bundle how it ended, whatever happens.
+"""One attempt at a run: opens its bundle and its services, and records how it ended, also if it failed.
 
 Failures of the participant, failures of the host, interrupts and bugs are distinguished here, for every mode.
 Measurements from before the failure are kept.
@@ -12,12 +12,13 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
 
 from a2perf.constants import ExitCode
 from a2perf.errors import ConfigError, UserError
 from a2perf.records import Failure, FailureKind, Manifest, RunState
+from a2perf.runs.bundles import attempts
 from a2perf.runs.bundles.bundle import Bundle, Finished, open_bundle
 from a2perf.submission import configuration
 from a2perf.submission.evaluator.process.confinement import parallel_tasks
@@ -25,7 +26,7 @@ from a2perf.submission.evaluator.process.failures import DISK_FULL, EnvironmentF
 from a2perf.submission.evaluator.progress import RunProgress
 from a2perf.submission.evaluator.submitted.folder_content import note_changes
 from a2perf.submission.run_services import ServedRun, ServiceSession, open_services
-from a2perf.submission.settings import Confinement, Episodes
+from a2perf.submission.settings import Episodes, Submission
 from a2perf.system import POSIX, STOPPING, interrupt, resource
 
 INTERRUPTED = 130
@@ -34,42 +35,48 @@ FILES, FILES_PER_EPISODE = 256, 16
 
 _DISK_IS_FULL = "no space left on the disk of the run directory; free some space and run the command again"
 
-Sessions: TypeAlias = tuple[ServiceSession, ...]
+
+@dataclass
+class ModeOutcome:
+    """How a run ended.
+
+    Attributes:
+        reason: the exit reason of the manifest; the body of ``recorded_outcome`` may set another one.
+        status: the exit status: 0 success, 1 the participant failed, 2 usage, 3 infrastructure, 130 interrupted.
+    """
+
+    reason: str = "finished"
+    status: int = int(ExitCode.SUCCESS)
 
 
-def run_mode(
-    settings: Episodes, root: Path, manifest: Manifest, progress: RunProgress, body: Callable[[Bundle], str], *,
-    force: bool,
-) -> int:  # fmt: skip
-    """Runs one mode and writes its bundle. If the bundle is already finished, nothing runs and the status is success.
+def open_mode(settings: Submission, manifest: Manifest, progress: RunProgress, *, force: bool) -> Bundle | int:
+    """Opens the bundle of one mode of a run; returns the exit status, which it reports, of a run that has ended.
 
     Raises:
         UserError: the bundle belongs to another run, another process is writing it, or the run needs more open files
             than the user may have.
     """
     allow_open_files(settings, manifest.mode)
-    opened = open_bundle(root / manifest.mode, manifest, configuration.text(), force=force)
+    path, text = settings.root / manifest.mode, configuration.text()
+    opened = open_bundle(path, manifest, text, force=force, may_restart=attempts.may_restart)
     progress.opened(opened.path)
     gc.freeze()  # later collections need not look at the imported modules
     gc.enable()
     if isinstance(opened, Finished):
-        progress.recorded(opened.path, opened.manifest.exit_reason or "")
-        return int(ExitCode.SUCCESS)
-    return supervise(opened, progress, lambda: body(opened))
+        return _ended_before(opened, progress)
+    return opened
 
 
-def supervise(bundle: Bundle, progress: RunProgress, body: Callable[[], str]) -> int:
-    """Runs ``body`` and records how it ended.
-
-    Returns:
-        The exit status: 0 success, 1 the participant failed, 2 usage, 3 infrastructure, 130 interrupted.
-    """
+@contextmanager
+def recorded_outcome(bundle: Bundle, progress: RunProgress) -> Iterator[ModeOutcome]:
+    """Records in the bundle how the block ended, and shows it. Exceptions of the block end here."""
+    outcome = ModeOutcome()
     failure: Failure | None = None
     state, status, reason = RunState.FAILED, int(ExitCode.INFRASTRUCTURE), ""
     try:
         with _signals_interrupt(), bundle.clock.beating():
-            reason = body()
-        state, status = RunState.FINISHED, int(ExitCode.SUCCESS)
+            yield outcome
+        state, status, reason = RunState.FINISHED, int(ExitCode.SUCCESS), outcome.reason
     except ParticipantFailure as error:
         failure, reason = error.failure, error.failure.kind.value
         status = int(
@@ -99,9 +106,11 @@ def supervise(bundle: Bundle, progress: RunProgress, body: Callable[[], str]) ->
         if isinstance(error, OSError):
             message = _DISK_IS_FULL if error.errno in DISK_FULL else f"error of the operating system: {error}"
         failure = Failure(
-            kind=FailureKind.INFRASTRUCTURE, where=bundle.manifest.mode, message=message,
+            kind=FailureKind.INFRASTRUCTURE,
+            where=bundle.manifest.mode,
+            message=message,
             traceback=traceback.format_exc(),
-        )  # fmt: skip
+        )
         reason = "infrastructure"
     progress.close()
     note_changes(bundle.manifest, bundle.path.parent)
@@ -115,15 +124,15 @@ def supervise(bundle: Bundle, progress: RunProgress, body: Callable[[], str]) ->
         _show(progress, bundle.path, failure, reason)
     elif state is RunState.INTERRUPTED:
         progress.say(f"interrupted; the results so far are in {bundle.path}. Run the same command again to resume")
-    return status
+    outcome.reason, outcome.status = reason, status
 
 
 def services_of(
-    settings: Confinement, submission: Path, bundle: Bundle, say: Callable[[str], None]
-) -> AbstractContextManager[Sessions]:
+    settings: Submission, bundle: Bundle, say: Callable[[str], None]
+) -> AbstractContextManager[tuple[ServiceSession, ...]]:
     """Opens the services of a recorded run, see ``run_services``, around its participant processes."""
     run = ServedRun(
-        submission=submission,
+        submission=settings.folder,
         folder=bundle.path,
         logs=bundle.logs,
         attempt=bundle.manifest.attempts[-1].number,
@@ -169,6 +178,21 @@ def _signals_interrupt() -> Iterator[None]:
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
+
+
+def _ended_before(ended: Finished, progress: RunProgress) -> int:
+    """Reports a run that has ended, and returns its exit status."""
+    manifest = ended.manifest
+    if manifest.state is not RunState.FAILED:
+        progress.recorded(ended.path, manifest.exit_reason or "")
+        return int(ExitCode.SUCCESS)
+    failure = manifest.failure
+    of_host = failure is None or failure.kind is FailureKind.INFRASTRUCTURE
+    if failure is not None:
+        _show(progress, ended.path, failure, manifest.exit_reason or "")
+    option = attempts.RETRY_INFRASTRUCTURE if of_host else attempts.RETRY_FAILED
+    progress.failed(f"this is the recorded end of the same run; {option} or --force starts it again")
+    return int(ExitCode.INFRASTRUCTURE if of_host else ExitCode.PARTICIPANT_FAILED)
 
 
 def _show(progress: RunProgress, path: Path, failure: Failure, reason: str) -> None:

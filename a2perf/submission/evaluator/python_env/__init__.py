@@ -13,6 +13,13 @@ from a2perf.submission.evaluator.python_env.own_wheel import requirements_of_dom
 from a2perf.submission.evaluator.python_env.requirements import read_requirements
 
 __all__ = [
-    "BuiltEnvironment", "Recipe", "Sources", "environment", "find_interpreter", "folder_of_environments",
-    "list_environments", "read_requirements", "requirements_of_domain",
-]  # fmt: skip
+    "BuiltEnvironment",
+    "Recipe",
+    "Sources",
+    "environment",
+    "find_interpreter",
+    "folder_of_environments",
+    "list_environments",
+    "read_requirements",
+    "requirements_of_domain",
+]

@@ -12,6 +12,7 @@ import hashlib
 import importlib.metadata
 import json
 import os
+import random
 import shutil
 import tempfile
 import time
@@ -38,7 +39,7 @@ from a2perf.system import fcntl, require_posix
 
 _BUILDING = ".building-"
 _KEY_LENGTH = 20
-_KEY_SCHEMA = 2
+_KEY_SCHEMA = 3
 
 
 class Stamp(Record, kw_only=True):
@@ -95,7 +96,6 @@ class Recipe:
             "prefix": str(self.interpreter.prefix),
             "a2perf": [__version__, content_hash()],
             "wheels": [_listing(folder) for folder in self.sources.settings.wheel_folders],
-            "builds": self.sources.allow_builds,
             "index": self.sources.settings.identity(),
         }
 
@@ -157,15 +157,15 @@ def environment(recipe: Recipe, log: Path) -> Iterator[BuiltEnvironment]:
     path = home / key
     log.parent.mkdir(parents=True, exist_ok=True)
     with _lock(home, key) as lock:
-        fcntl.flock(lock, fcntl.LOCK_SH)
-        found = _usable(path, recipe)
-        stamp = found
-        if stamp is None:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # waits for another process that builds the same
-            found = _usable(path, recipe)
-            stamp = found or _build(recipe, path, log)
-            # flock is not atomic when it converts an exclusive lock to a shared one: the environment may be deleted.
-            fcntl.flock(lock, fcntl.LOCK_SH)
+        stamp = found = None
+        while stamp is None:
+            fcntl.flock(lock, fcntl.LOCK_SH)  # waits for another process that builds the same
+            stamp = found = _usable(path, recipe)
+            if stamp is None and _is_alone(lock):
+                found = _usable(path, recipe)
+                stamp = found or _build(recipe, path, log)
+                # flock does not convert an exclusive lock to a shared one at once: the environment may be deleted.
+                fcntl.flock(lock, fcntl.LOCK_SH)
         if not path.is_dir():
             raise UserError(f"{path} was deleted while it was being built", hint="run the same command again")
         if found:
@@ -180,7 +180,6 @@ def environment(recipe: Recipe, log: Path) -> Iterator[BuiltEnvironment]:
             installer=stamp.installer,
             build_s=stamp.build_s,
             reused=found is not None,
-            builds=recipe.sources.allow_builds,
             sandbox=stamp.sandbox,
         )
         yield BuiltEnvironment(path, (path, *recipe.interpreter.readable), record)
@@ -291,6 +290,19 @@ def _bring_compiled_kernels(site: Path, packages: dict[str, str]) -> None:
         with contextlib.suppress(OSError):  # a package may contain files at these paths; then it runs without kernels
             target.parent.mkdir(exist_ok=True)
             shutil.copyfile(compiled, target)
+
+
+def _is_alone(lock: int) -> bool:
+    """Returns whether this process has the lock alone; otherwise it has none, after a short pause.
+
+    Nobody waits for the exclusive lock, because users of a built environment keep the shared one for a whole run.
+    """
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        time.sleep(random.uniform(0.01, 0.1))
+        return False
+    return True
 
 
 def _usable(path: Path, recipe: Recipe) -> Stamp | None:

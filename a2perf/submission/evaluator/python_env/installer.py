@@ -1,41 +1,39 @@
 """Creates a virtual environment and installs packages into it with uv.
 
-Packages are untrusted data. The installer gets copies of the submission's packages, exactly the checked files: those in
+Packages are untrusted data. The installer gets copies of the submission's wheels, exactly the checked files: those in
 the submission's folder could change. Everything that opens them runs at the level 'bubblewrap', or 'process' if this
 host does not offer it. It sees the base interpreter, the copies and the organizer's index settings, writes one folder,
-and is limited in disk, memory, processes and time. Only wheels are installed unless the organizer allows builds, so no
-code of a package runs. The new interpreter is never started here: its start-up would run installed code.
+and is limited in disk, memory, processes and time. Only wheels are installed, so no code of a package runs. The new
+interpreter is never started here: its start-up would run installed code.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from a2perf import stranger_files
-from a2perf.errors import ConfigError, InfrastructureError, MissingDependency, SubmissionError
+from a2perf.errors import ConfigError, InfrastructureError, MissingDependency, SubmissionError, UserError
 from a2perf.sandbox import Ending, Limits, SandboxSpec, get_sandbox, strongest_level
 from a2perf.submission.evaluator.python_env import completion
-from a2perf.submission.evaluator.python_env.blame import clean, explain, tail
-from a2perf.submission.evaluator.python_env.index_proxy import RELAY, IndexProxy
 from a2perf.submission.evaluator.python_env.index_settings import IndexSettings, organizer_settings
 from a2perf.submission.evaluator.python_env.interpreter import Interpreter
 from a2perf.submission.evaluator.python_env.requirements import (
     MAX_LOCAL_BYTES,
     PRE_RELEASES,
     RequirementLine,
-    content_of,
-    hashes_of,
     shown,
+    wheel_sha256,
 )
 from a2perf.submission.evaluator.python_env.wheel_check import check_wheel
 
@@ -48,18 +46,26 @@ DEFAULT_SIZE_BYTES = 8 * 1024**3
 
 LEAST_FREE_BYTES = 64 * 1024**2
 _PATH = "/usr/local/bin:/usr/bin:/bin"
+_SHOWN_LINES, _SHOWN_CHARACTERS, _READ_CHARACTERS = 3, 400, 64 * 1024
+_NETWORK = re.compile(
+    r"error sending request|dns error|failed to lookup|connection (refused|reset|error)|timed? ?out|"
+    r"NewConnectionError|ConnectTimeoutError|ReadTimeoutError|Temporary failure in name resolution|tls handshake|"
+    r"HTTP status server error",
+    re.IGNORECASE,
+)
+_BROKEN = re.compile(
+    r"Failed to (?:read|parse|extract|unzip|install|prepare|unpack)|(?:wheel|metadata|zip|archive)\b.* (?:is )?invalid|"
+    r"invalid (?:wheel|metadata|zip)|Metadata (?:field|file|version)|METADATA|RECORD|not a zip|corrupt|reserved name|"
+    r"InvalidWheel|BadZipFile|URL dependenc|invalid package format|structure of .* was invalid",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True)
 class Sources:
-    """The organizer's settings: where packages come from, and how large an environment may be.
-
-    Attributes:
-        allow_builds: whether source archives and folders may be built, which runs their code in the sandbox.
-    """
+    """The organizer's settings: where packages come from, and how large an environment may be."""
 
     offline: bool = False
-    allow_builds: bool = False
     size_bytes: int = DEFAULT_SIZE_BYTES
     settings: IndexSettings = field(default_factory=organizer_settings)
 
@@ -105,7 +111,6 @@ class Installer:
         """Checks and copies the submission's files before any command is started.
 
         Raises:
-            ConfigError: a line has to be built, but the organizer does not allow builds.
             SubmissionError: a wheel is broken, or is too large when unpacked; an override is not a requirement, or
                 overrides a package that a2perf itself needs.
         """
@@ -120,22 +125,32 @@ class Installer:
                     f"{line.place}: {line.text} would override a requirement of a2perf",
                     hint="move it to requirements.txt, which is resolved together with the requirements of a2perf",
                 )
-        for folder in (self._given, *(self._work / name for name in ("home", "tmp", "cache", "sources"))):
+        for folder in (self._given, *(self._work / name for name in ("home", "tmp", "cache"))):
             folder.mkdir(parents=True)
         self._lines = [*lines, *overrides]
-        if not self._sources.allow_builds and (forbidden := [line for line in self._lines if line.builds]):
-            line = forbidden[0]
-            raise ConfigError(
-                f"{line.place}: {line.text} has to be built, which would run its code during the installation",
-                hint="require a wheel instead, or allow builds with `Submission.python_env = 'built'`",
-            )
         for name, chosen in {
             "requirements": [line for line in lines if not line.constraint],
             "constraints": [line for line in lines if line.constraint],
             "overrides": overrides,
         }.items():
-            path, sources = self._given / f"{name}.txt", self._work / "sources"
-            _write_requirements(chosen, path, sources, max_bytes=self._sources.size_bytes)
+            texts = [self._staged(line, self._given / f"{name}-{number}") for number, line in enumerate(chosen)]
+            text = "".join(f"{text}\n" for text in texts if text != PRE_RELEASES)
+            (self._given / f"{name}.txt").write_text(text, encoding="utf-8")
+
+    def _staged(self, line: RequirementLine, folder: Path) -> str:
+        """Returns a line for the installer; a wheel in it is copied into the folder and checked."""
+        if line.wheel:
+            folder.mkdir()
+            copy = folder / Path(line.wheel).name
+            try:
+                content, _ = wheel_sha256(line.folder, line.wheel, max_bytes=MAX_LOCAL_BYTES, copy=copy)
+                reason = "" if content == line.content else f"{shown(line.wheel)} changed while it was read"
+            except stranger_files.StrangerFileError as error:
+                reason = error.message
+            if reason:
+                raise SubmissionError(f"{line.place}: {reason}", hint="do not change files during a run")
+            check_wheel(copy, line.place, max_bytes=self._sources.size_bytes)
+        return line.for_installer(folder)
 
     def make(self) -> None:
         """Creates the skeleton: interpreter and configuration, without any untrusted package.
@@ -151,7 +166,7 @@ class Installer:
         command = [self._uv, "venv", "--no-config", "--no-project", "--python", str(base), str(self._skeleton)]
         if output := self._run(command, level="process", limited=False):
             raise MissingDependency(
-                f"{base} cannot create a virtual environment:\n{tail(output)}",
+                f"{base} cannot create a virtual environment:\n{_tail(output)}",
                 hint="choose another interpreter with --participant-python FILE",
             )
 
@@ -172,8 +187,8 @@ class Installer:
             command += [option, str(self._given / f"{name}.txt")]
         overrides = self._given / "overrides.txt"
         command += ["--override", str(overrides)] if overrides.stat().st_size else []
-        if output := self._run_with_index(command):
-            raise explain(output, self._lines, base_requirements, self._log)
+        if output := self._run(command, level=self.level, network=self._sources.network):
+            raise self._explain(output)
 
     def finish(self, final: Path) -> int:
         """Compiles byte code, checks the installed files, and adds the interpreter; returns the size in bytes.
@@ -193,19 +208,25 @@ class Installer:
         base = str(self._interpreter.executable)
         self._run([base, "-I", "-m", "compileall", "-qq", *strip, str(self.environment / "lib")], level=self.level)
 
-    def _run_with_index(self, command: list[str]) -> str:
-        """Runs the installer with the network that it needs; with builds only through the proxy for indexes."""
-        network, settings = self._sources.network, self._sources.settings
-        # Without builds no code of a package runs. At 'process' the network cannot be closed, so a proxy has no effect.
-        if not (network and self._sources.allow_builds) or self.level == "process":
-            return self._run(command, level=self.level, network=network)
-        python = str(self._interpreter.executable)
-        with IndexProxy(settings.addresses(), settings.upstream) as proxy:
-            relayed = [python, "-I", "-S", "-c", RELAY, str(proxy.channel), *command]
-            output = self._run(relayed, level=self.level, fds=(proxy.channel,))
-            if output and proxy.refused:
-                output += f"\nrefused, not an index of the organizer: {', '.join(sorted(set(proxy.refused)))}"
-        return output
+    def _explain(self, output: str) -> UserError:
+        """Returns an error of the submission, of the configuration or of the host from the output of uv."""
+        output = output[-_READ_CHARACTERS:]
+        last = _tail(output)
+        if _NETWORK.search(output):
+            return InfrastructureError(
+                f"the package index could not be reached:\n{last}",
+                hint=f"provide wheels with UV_FIND_LINKS=DIR; see {self._log}",
+            )
+        named = [f"{line.place}: {line.text}" for line in self._lines if line.name and _names(line.name, output)]
+        places = ", ".join(named[:3]) or "the requirements"
+        if _BROKEN.search(output):
+            return SubmissionError(
+                f"{places}: a package is broken:\n{last}", hint=f"require another version; see {self._log}"
+            )
+        return ConfigError(
+            f"{places} cannot be installed:\n{last}",
+            hint=f"require versions that exist as wheels for this Python; see {self._log}",
+        )
 
     def _command(self) -> list[str]:
         python, sources = str(self._skeleton / "bin" / "python"), self._sources
@@ -213,22 +234,14 @@ class Installer:
         sources.settings.write_uv(config)
         command = [self._uv, "--config-file", str(config), "pip", "install", "--python", python, "--no-sources"]
         command += ["--prefix", str(self.environment), "--link-mode", "hardlink"]  # saves a copy; the cache is deleted
-        command += [] if sources.allow_builds else ["--no-build"]
+        command.append("--no-build")
         command += ["--offline"] if sources.offline else []
         command += ["--prerelease", "allow"] if any(line.text == PRE_RELEASES for line in self._lines) else []
         if sources.offline and not sources.settings.has_index:
             command.append("--no-index")
         return command
 
-    def _run(
-        self,
-        command: Sequence[str],
-        *,
-        level: str,
-        network: bool = False,
-        limited: bool = True,
-        fds: Sequence[int] = (),
-    ) -> str:
+    def _run(self, command: Sequence[str], *, level: str, network: bool = False, limited: bool = True) -> str:
         """Runs one command; returns its output if it failed, else an empty string.
 
         Raises:
@@ -237,21 +250,24 @@ class Installer:
         """
         started = time.monotonic()
         out, err = self._home / "stdout", self._home / "stderr"
-        # With the relay, build code runs in there and must not learn the organizer's proxy and its credentials.
-        hidden = [name for name in self._environment if fds and name.lower().endswith("_proxy")]
         spec = SandboxSpec(
-            argv=command, cwd=self._work / "home", network=network, fds=fds, stdout=out, stderr=err,
-            env={name: text for name, text in self._environment.items() if name not in hidden},
-            readable=(self._given, *self._readable), writable=(self._work,) if limited else (self._home,),
+            argv=command,
+            cwd=self._work / "home",
+            env=self._environment,
+            network=network,
+            stdout=out,
+            stderr=err,
+            readable=(self._given, *self._readable),
+            writable=(self._work,) if limited else (self._home,),
             limits=self._limits if limited else Limits(),
-        )  # fmt: skip
+        )
         confined = get_sandbox(level).start(spec)
         try:
             ending = confined.wait(TIMEOUT_S + 60)
         finally:
             confined.kill_tree()
         read = [path.read_bytes()[: 2 * OUTPUT_BYTES] for path in (out, err) if path.exists()]
-        output = clean(b"".join(read).decode("utf-8", errors="replace"), self._sources.settings.secrets)
+        output = without_secrets(b"".join(read).decode("utf-8", errors="replace"), self._sources.settings.secrets)
         took = f"({time.monotonic() - started:.1f} s in the sandbox {level!r})"
         with self._log.open("a", encoding="utf-8") as log:
             log.write(f"$ {' '.join(command)}\n{output}{took}\n\n")
@@ -287,9 +303,14 @@ class Installer:
         # Each file counts twice: in the installer's cache and in the environment.
         size = self._sources.size_bytes
         return Limits(
-            wall_s=TIMEOUT_S, memory_bytes=MEMORY_BYTES, processes=PROCESSES, file_size_bytes=size,
-            artifact_bytes=2 * size, artifact_entries=2 * completion.MAX_ENTRIES, output_bytes=OUTPUT_BYTES,
-        )  # fmt: skip
+            wall_s=TIMEOUT_S,
+            memory_bytes=MEMORY_BYTES,
+            processes=PROCESSES,
+            file_size_bytes=size,
+            artifact_bytes=2 * size,
+            artifact_entries=2 * completion.MAX_ENTRIES,
+            output_bytes=OUTPUT_BYTES,
+        )
 
     @property
     def _readable(self) -> tuple[Path, ...]:
@@ -301,50 +322,32 @@ class Installer:
         """The installer's variables: an allow-list, because it expands variables in untrusted metadata."""
         return {
             **self._sources.settings.variables,
-            "HOME": str(self._work / "home"), "TMPDIR": str(self._work / "tmp"), "PATH": _PATH, "LANG": "C.UTF-8",
-            "UV_CACHE_DIR": str(self._work / "cache"), "UV_PYTHON_DOWNLOADS": "never", "UV_NO_PROGRESS": "1",
+            "HOME": str(self._work / "home"),
+            "TMPDIR": str(self._work / "tmp"),
+            "PATH": _PATH,
+            "LANG": "C.UTF-8",
+            "UV_CACHE_DIR": str(self._work / "cache"),
+            "UV_PYTHON_DOWNLOADS": "never",
+            "UV_NO_PROGRESS": "1",
             "NO_COLOR": "1",
-        }  # fmt: skip
+        }
 
 
-def _write_requirements(lines: Sequence[RequirementLine], path: Path, sources: Path, *, max_bytes: int) -> None:
-    """Writes a requirements file for the installer and copies its local packages.
-
-    Args:
-        lines: requirements; options among them are skipped.
-        path: the file, in a folder that is read-only for the installer.
-        sources: folder for packages that are built, which is writable for the installer.
-
-    Raises:
-        SubmissionError: a wheel is broken or too large, or a file has changed since it was read.
-    """
-    texts = []
-    for number, line in enumerate(lines):
-        if line.text == PRE_RELEASES:
-            continue
-        if not line.local:
-            texts.append(line.text)
-            continue
-        home = (sources if line.builds else path.parent) / f"{path.stem}-{number}"
-        home.mkdir(parents=True)
-        try:
-            copy = _copy(line, home)
-        except stranger_files.StrangerFileError as error:
-            raise SubmissionError(f"{line.place}: {error.message}", hint="do not change files during a run") from error
-        if line.builds:
-            texts.append(f"{copy.as_uri()}{line.extras}{hashes_of(line)}")
-        else:
-            check_wheel(copy, line.place, max_bytes=max_bytes)
-            texts.append(f"{line.name}{line.extras} @ {copy.as_uri()}{hashes_of(line)}")
-    path.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+def without_secrets(output: str, secrets: Sequence[str]) -> str:
+    """Returns output without control characters and without the credentials of an index."""
+    for secret in secrets:
+        output = output.replace(secret, "***")
+    return "".join(
+        char if char in "\n\t" or char.isprintable() else char.encode("unicode_escape").decode("ascii")
+        for char in output.replace("\r\n", "\n")
+    )
 
 
-def _copy(line: RequirementLine, home: Path) -> Path:
-    """Copies the file or folder of a line, and checks that it has not changed since the environment's key was made."""
-    assert line.folder is not None
-    target = home / (PurePosixPath(line.local).name or "package")
-    if content_of(line.folder, line.local, max_bytes=MAX_LOCAL_BYTES, copy=target)[0] != line.content:
-        raise SubmissionError(
-            f"{line.place}: {shown(line.local)} changed while it was read", hint="do not change files during a run"
-        )
-    return target
+def _tail(output: str) -> str:
+    kept = [line.rstrip()[:_SHOWN_CHARACTERS] for line in output.splitlines() if line.strip()]
+    return "\n".join(kept[-_SHOWN_LINES:])
+
+
+def _names(package: str, output: str) -> bool:
+    pattern = re.escape(package).replace(r"\-", "[-_.]+")
+    return re.search(rf"(?<![\w.-]){pattern}(?![\w-])", output, re.IGNORECASE) is not None

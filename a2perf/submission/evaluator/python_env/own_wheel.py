@@ -66,7 +66,7 @@ def requirements_of_domain(domain: Domain) -> tuple[tuple[str, ...], tuple[str, 
         if entry.name == domain.name and entry.dist is not None and canonicalize_name(entry.dist.name) != OWN_NAME:
             extra = f"[{domain.extra}]" if domain.extra else ""
             return (), (f"{canonicalize_name(entry.dist.name)}{extra}=={entry.dist.version}",)
-    return (domain.extra,), ()
+    return ((domain.extra,) if domain.extra else ()), ()
 
 
 def _is_wanted(requirement: Requirement, extras: set[str]) -> bool:

@@ -1,10 +1,9 @@
 r"""Reads requirement files line by line.
 
 The format is a subset of pip's: one requirement per line, ``#`` comments, ``\`` continuations, ``-r`` and ``-c`` files,
-``--hash`` and ``--pre``. The files are untrusted data: every file has to be inside the submission's folder and is
-opened without following links, sizes and depths are bounded, variables are not expanded, and a line may not contain an
-index, a server, a path outside of the folder or any other installer option. Comments, spacing and the order of lines do
-not change the environment.
+``--hash``, ``--pre``, and wheels of the submission. The files are untrusted data: every file has to be inside the
+submission's folder and is opened without following links, sizes and depths are bounded, variables are not expanded, and
+a line may not contain an index, a server, a path outside of the folder or any other installer option.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import os
 import posixpath
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -34,18 +33,13 @@ MAX_LINES = 5000
 MAX_FILES = 50
 MAX_DEPTH = 10
 MAX_LOCAL_BYTES = 2 * 1024**3
-"""Total size of all local packages of a file; a package that is listed twice counts twice."""
-
-MAX_LOCAL_ENTRIES = 20_000
+"""Total size of all wheels of a submission; one that is listed twice counts twice."""
 
 _NESTED = re.compile(r"^(-r|--requirement|-c|--constraint)(?:\s+|=|(?<=-[rc]))(.+)$")
-_EDITABLE = re.compile(r"^(?:-e|--editable)(?:\s+|=|(?<=-e))(.+)$")
 _COMMENT = re.compile(r"(^|\s)#.*$")
 _HASHES = re.compile(r"(?:\s+--hash[= ]sha(?:256|384|512):[0-9a-fA-F]{64,128})+$")
 _URL = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:|\s@\s|://")
-_LOCAL = re.compile(r"^[./~\\]|\.(?:whl|zip|tar\.gz|tgz|tar\.bz2|tar\.xz)(?:\[[^\]]*\])?$|^[^\s\[;=<>!~]*/")
-_WITH_EXTRAS = re.compile(r"^(?P<path>[^\[\];]+?)\s*(?P<extras>\[[A-Za-z0-9._, -]*\])?$")
-_UNREAD = ("__pycache__", ".git", ".venv", "build", "dist")
+_LOCAL = re.compile(r"^[./~\\]|\.(?:whl|zip|tar\.gz|tgz|tar\.bz2|tar\.xz)$|^[^\s\[;=<>!~]*/")
 _ONE_PER_LINE = "write one `name==version` per line"
 _OWN_SOURCES = "remove it; only the organizer's settings decide where packages come from"
 
@@ -55,13 +49,12 @@ class RequirementLine:
     """One logical line of a requirements file.
 
     Attributes:
-        text: the line without comment, with single spaces; a local path is relative to the submission's folder.
-        source: name of the file, relative to the folder of the first file.
-        name: the package's normalised name; empty for an option.
-        content: hash of the local file or folder in the line; empty without one.
-        builds: whether installing it runs its code (a folder or a source archive).
-        folder: the submission's folder, if the line refers to a file or folder in it.
-        local: that file or folder, relative to ``folder``.
+        text: the line without comment, with single spaces.
+        source: name of the file, relative to the submission's folder.
+        name: the package's normalised name; empty for ``--pre``.
+        wheel: the wheel in the line, relative to ``folder``.
+        content: hash of the wheel; empty without one.
+        folder: the submission's folder.
     """
 
     text: str
@@ -69,16 +62,22 @@ class RequirementLine:
     number: int
     constraint: bool = False
     name: str = ""
+    wheel: str = ""
     content: str = ""
-    builds: bool = False
-    folder: Path | None = field(default=None, compare=False)
-    local: str = ""
-    extras: str = ""
+    folder: Path = field(default_factory=Path, compare=False)
 
     @property
     def place(self) -> str:
         """File and line number, ``"requirements.txt:3"``."""
         return f"{self.source}:{self.number}"
+
+    def for_installer(self, wheels: Path) -> str:
+        """Returns the line as the installer gets it; a wheel in it lies in the folder ``wheels``."""
+        if not self.wheel:
+            return self.text
+        hashes = _HASHES.search(self.text)
+        address = (wheels / posixpath.basename(self.wheel)).as_uri()
+        return f"{self.name} @ {address}{hashes[0] if hashes else ''}"
 
 
 @dataclass(frozen=True)
@@ -89,10 +88,8 @@ class Requirements:
     own_extras: tuple[str, ...] = ()
 
     def normalised(self) -> list[str]:
-        """Returns the lines in sorted order with normalised names (PEP 503), for the key of an environment."""
-        return sorted(
-            f"{'-c ' if line.constraint else ''}{_normalised(line)} {line.content}".rstrip() for line in self.lines
-        )
+        """Returns the sorted lines with the hashes of wheels, for the key of an environment."""
+        return sorted(f"{'-c ' if line.constraint else ''}{line.text} {line.content}".rstrip() for line in self.lines)
 
     def unsatisfied_here(self) -> dict[RequirementLine, str]:
         """Returns the lines that this process's packages do not satisfy or that cannot be compared, with the reason."""
@@ -115,24 +112,15 @@ def read_requirements(file: Path) -> Requirements:
     lines: list[RequirementLine] = []
     extras: set[str] = set()
     for line in _Reader(file.parent.resolve()).read(file.name):
-        if line.name == OWN_NAME and not line.local:
+        if line.name == OWN_NAME and not line.wheel:
             extras |= _requirement(line).extras
         else:
             lines.append(line)
     return Requirements(tuple(lines), tuple(sorted(extras)))
 
 
-def _normalised(line: RequirementLine) -> str:
-    if not line.name or line.local:
-        return line.text
-    requirement = _requirement(line)
-    requirement.name = line.name
-    requirement.extras = {canonicalize_name(extra) for extra in requirement.extras}
-    return f"{requirement}{hashes_of(line)}"
-
-
 def _unsatisfied(line: RequirementLine) -> str | None:
-    if line.local:
+    if line.wheel:
         return "it is a file of the submission"
     try:
         requirement = _requirement(line)
@@ -153,8 +141,7 @@ class _Reader:
         self._folder = folder
         self._files = 0
         self._lines = 0
-        self._locals = 0
-        self._local_bytes = 0
+        self._wheel_bytes = 0
 
     def read(
         self, source: str, *, named_by: str = "", constraint: bool = False, depth: int = 0
@@ -205,21 +192,17 @@ class _Reader:
 
     def _line(self, words: str, source: str, number: int, constraint: bool) -> RequirementLine:
         place = f"{shown(source)}:{number}"
-        editable = _EDITABLE.match(words)
-        target = editable[1].strip() if editable else words
         if words == PRE_RELEASES:
             return RequirementLine(words, shown(source), number, constraint)
-        if target.startswith("-"):
-            raise SubmissionError(f"{place}: the option {shown(target)} is not allowed", hint=_OWN_SOURCES)
-        plain = _HASHES.sub("", target)
-        if re.search(r"\s--?[a-z]", plain):
-            raise SubmissionError(
-                f"{place}: {shown(target)} has an option that is not allowed", hint="remove it; only --hash is allowed"
-            )
+        plain = _HASHES.sub("", words)
+        if re.search(r"(^|\s)--?[a-z]", plain):
+            raise SubmissionError(f"{place}: {shown(words)} has an option that is not allowed", hint=_OWN_SOURCES)
         if _URL.search(plain.partition(";")[0]):
             raise SubmissionError(f"{place}: {shown(plain)} contains a URL, which is not allowed", hint=_OWN_SOURCES)
-        if editable or _LOCAL.search(plain):
-            return self._local(plain, target[len(plain) :], source, number, constraint)
+        if _LOCAL.search(plain):
+            wheel = self._inside(plain, source, place)
+            name, content = self._wheel(wheel, place)
+            return RequirementLine(words, shown(source), number, constraint, name, wheel, content, self._folder)
         try:
             requirement = Requirement(plain)
         except (InvalidRequirement, RecursionError) as error:
@@ -233,40 +216,23 @@ class _Reader:
             raise SubmissionError(f"{place}: {shown(plain)} contains a URL, which is not allowed", hint=_OWN_SOURCES)
         return RequirementLine(words, shown(source), number, constraint, canonicalize_name(requirement.name))
 
-    def _local(self, words: str, hashes: str, source: str, number: int, constraint: bool) -> RequirementLine:
-        place = f"{shown(source)}:{number}"
-        found = _WITH_EXTRAS.match(words)
-        if found is None:
-            raise SubmissionError(
-                f"{place}: {shown(words)} is not the path of a file in the submission",
-                hint="give the relative path of a wheel, without a marker",
-            )
-        path, extras = self._inside(found["path"], source, place), found["extras"] or ""
-        self._locals += 1
-        if self._locals > MAX_FILES:
-            raise SubmissionError(f"{place}: more than {MAX_FILES} local packages", hint="remove some")
+    def _wheel(self, path: str, place: str) -> tuple[str, str]:
+        """Returns the package's name and the hash of a wheel in the submission."""
         try:
-            content, is_folder, size = content_of(self._folder, path, max_bytes=MAX_LOCAL_BYTES - self._local_bytes)
-            self._local_bytes += size
+            name = canonicalize_name(parse_wheel_filename(posixpath.basename(path))[0])
+        except InvalidWheelFilename as error:
+            raise SubmissionError(
+                f"{place}: {shown(path)} is not a wheel; packages are not built",
+                hint="build it with `pip wheel`, add the wheel to the submission, and give its path",
+            ) from error
+        try:
+            content, size = wheel_sha256(self._folder, path, max_bytes=MAX_LOCAL_BYTES - self._wheel_bytes)
         except stranger_files.StrangerFileError as error:
             missing = isinstance(error.__cause__, FileNotFoundError)
             reason = f"{shown(path)} does not exist" if missing else error.message
             raise SubmissionError(f"{place}: {reason}", hint="add a wheel, or use a package of the index") from error
-        name = posixpath.basename(path)
-        wheel = not is_folder and name.endswith(".whl")
-        if constraint and not wheel:
-            raise SubmissionError(f"{place}: {shown(path)} is not a constraint", hint=_ONE_PER_LINE)
-        if wheel:
-            try:
-                name = str(parse_wheel_filename(name)[0])
-            except InvalidWheelFilename as error:
-                raise SubmissionError(
-                    f"{place}: {shown(path)} is not a valid wheel file name", hint="keep the file name from the build"
-                ) from error
-        return RequirementLine(
-            f"./{path}{extras}{hashes}", shown(source), number, constraint, canonicalize_name(name), content, not wheel,
-            self._folder, path, extras,
-        )  # fmt: skip
+        self._wheel_bytes += size
+        return name, content
 
 
 def shown(text: str) -> str:
@@ -300,83 +266,24 @@ def _logical(text: str) -> Iterator[tuple[int, str]]:
         pending = []
 
 
-def hashes_of(line: RequirementLine) -> str:
-    """Returns the ``--hash`` options of a line, with the space before them."""
-    found = _HASHES.search(line.text)
-    return found[0] if found else ""
-
-
 def _requirement(line: RequirementLine) -> Requirement:
     return Requirement(_HASHES.sub("", line.text))
 
 
-def content_of(folder: Path, path: str, *, max_bytes: int, copy: Path | None = None) -> tuple[str, bool, int]:
-    """Returns the hash of a file or folder of the submission, whether it is a folder, and its size.
+def wheel_sha256(folder: Path, path: str, *, max_bytes: int, copy: Path | None = None) -> tuple[str, int]:
+    """Returns the hash and the size of a wheel of the submission, and copies it.
 
     Raises:
-        StrangerFileError: it contains links or special files, is too large, or does not exist.
+        StrangerFileError: it is not a regular file, is too large, or does not exist.
     """
-    with _open_local(folder, path) as descriptor:
-        status = os.fstat(descriptor)
-        if stranger_files.Kind.of(status.st_mode) is stranger_files.Kind.FILE:
-            return _hash(descriptor, path, max_bytes, copy).hex(), False, status.st_size
-        if copy is not None:
-            copy.mkdir()
-        digest, size = hashlib.sha256(), 0
-        for entry in _files_of_package(descriptor, max_bytes=max_bytes):
-            file = entry.open()
-            try:
-                place = None if copy is None else copy / entry.path
-                digest.update(os.fsencode(entry.path) + b"\0" + _hash(file, entry.path, max_bytes, place))
-            finally:
-                os.close(file)
-            size += entry.status.st_size
-        return digest.hexdigest(), True, size
-
-
-def _hash(descriptor: int, path: str, max_bytes: int, copy: Path | None) -> bytes:
-    if copy is not None:
-        copy.parent.mkdir(parents=True, exist_ok=True)
-    digest = hashlib.sha256()
-    with nullcontext() if copy is None else copy.open("xb") as stream:
-        for data in stranger_files.chunks(descriptor, path, max_bytes=max_bytes):
+    digest, size = hashlib.sha256(), 0
+    with (
+        os.fdopen(stranger_files.open_regular(folder, path), "rb") as source,
+        nullcontext() if copy is None else copy.open("xb") as target,
+    ):
+        for data in stranger_files.chunks(source.fileno(), path, max_bytes=max_bytes):
             digest.update(data)
-            if stream is not None:
-                stream.write(data)
-    return digest.digest()
-
-
-@contextmanager
-def _open_local(folder: Path, path: str) -> Iterator[int]:
-    """Yields a descriptor of a file or folder in the submission; ``"."`` is the submission's folder.
-
-    Raises:
-        StrangerFileError: it is neither a file nor a folder, a part of its path is a link, or it does not exist.
-    """
-    with stranger_files.opened(folder) as top:
-        descriptor = os.dup(top) if path == "." else stranger_files.open_beneath(top, path)
-    try:
-        kind = stranger_files.Kind.of(os.fstat(descriptor).st_mode)
-        if kind not in (stranger_files.Kind.FILE, stranger_files.Kind.FOLDER):
-            raise stranger_files.NotRegular(path, f"is a {kind}, not a file or folder")
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-def _files_of_package(folder: int, *, max_bytes: int) -> Iterator[stranger_files.FolderEntry]:
-    """Yields the files of a source folder that is built, except those that builds do not read.
-
-    Raises:
-        StrangerFileError: it contains links or special files, or is too large.
-    """
-    bounds = stranger_files.Bounds(entries=MAX_LOCAL_ENTRIES, depth=50, bytes=max_bytes)
-    for entry in stranger_files.walk(folder, bounds):
-        above, _, name = entry.path.rpartition("/")
-        parts = [*above.split("/"), name] if entry.kind is stranger_files.Kind.FOLDER else above.split("/")
-        if any(part in _UNREAD or part.endswith(".egg-info") for part in parts):
-            continue
-        if entry.kind is stranger_files.Kind.FILE:
-            yield entry
-        elif entry.kind is not stranger_files.Kind.FOLDER:
-            raise stranger_files.NotRegular(entry.path, f"is a {entry.kind}, which a package may not contain")
+            size += len(data)
+            if target is not None:
+                target.write(data)
+    return digest.hexdigest(), size

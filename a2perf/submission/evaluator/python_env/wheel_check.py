@@ -36,9 +36,16 @@ _REBUILD = "build the wheel again with a current build tool"
 
 
 _MALFORMED = (
-    zlib.error, struct.error, NotImplementedError, RuntimeError, ValueError, EOFError, LookupError, ArithmeticError,
+    zlib.error,
+    struct.error,
+    NotImplementedError,
+    RuntimeError,
+    ValueError,
+    EOFError,
+    LookupError,
+    ArithmeticError,
     OSError,
-)  # fmt: skip
+)
 """Exceptions that ``zipfile`` and the metadata parsers raise for malformed bytes."""
 
 

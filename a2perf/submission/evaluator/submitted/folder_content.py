@@ -19,7 +19,7 @@ from pathlib import Path
 
 from a2perf.errors import ConfigError, SubmissionError, UserError
 from a2perf.records import Manifest, SubmissionIdentity, SubmissionInfo
-from a2perf.runs.bundles.submission_info import read_submission_info
+from a2perf.runs.submission_info import FILE, read_submission_info
 from a2perf.stranger_files import (
     BoundExceeded,
     Bounds,
@@ -69,10 +69,20 @@ def identify_submission(folder: Path, *, root: Path | None = None) -> Submission
         )
     left_out = bundle_folder(top, root)
     not_covered = [] if left_out is None else [f"{printable(left_out)}/"]
-    digest = hashlib.sha256(b"a2perf submission 2\0")
+    info = _info(top)
+    weights = [] if info is None else [name.strip("/") for name in info.weights]
+    missing = set(weights)
+    digest, code, policy = (hashlib.sha256(b"a2perf submission 2\0") for _ in range(3))
     try:
         for entry in walk(top, BOUNDS, without=() if left_out is None else (left_out,)):
-            digest.update(_line(entry))
+            line = _line(entry)
+            digest.update(line)
+            of_weights = [name for name in weights if f"{entry.path}/".startswith(f"{name}/")]
+            missing.difference_update(of_weights)
+            if of_weights:
+                policy.update(line)
+            elif entry.path != FILE:
+                code.update(line)
             if entry.kind is Kind.LINK and _leads_out(entry, top) and len(not_covered) < _MOST_LISTED:
                 not_covered.append(f"{printable(entry.path)} -> {printable(entry.target())}")
     except BoundExceeded as error:
@@ -83,6 +93,14 @@ def identify_submission(folder: Path, *, root: Path | None = None) -> Submission
         ) from error
     except StrangerFileError as error:
         raise SubmissionError(f"the submission {printable(str(folder))}: {error.message}", hint=error.hint) from error
+    if missing:
+        names = ", ".join(sorted(missing))
+        raise SubmissionError(
+            f"the submission {printable(str(folder))}: {FILE} names weights that do not exist: {names}",
+            hint="give paths of files or folders below the folder of the submission",
+        )
+    if info is not None and info.code:
+        code.update(info.code.encode())
     return SubmissionIdentity(
         name=top.name,
         path=str(folder),
@@ -90,7 +108,9 @@ def identify_submission(folder: Path, *, root: Path | None = None) -> Submission
         scheme=SCHEME,
         not_covered=not_covered,
         git_commit=commit_of(top),
-        info=_info(top),
+        info=info,
+        code_sha256=code.hexdigest() if info is not None and weights else "",
+        policy_sha256=(info.policy or policy.hexdigest()) if info is not None and weights else "",
     )
 
 

@@ -16,6 +16,7 @@ import msgspec
 from a2perf._version import __version__
 from a2perf.constants import BenchmarkMode
 from a2perf.domains import any_environment
+from a2perf.domains.package_code import environment_package, package_sha256
 from a2perf.domains.registry import ANY, HeldOutTask, find_environment, get_domain, other_engine, stored_fingerprint
 from a2perf.errors import ConfigError
 from a2perf.records import Manifest, RunState, TaskView
@@ -28,7 +29,6 @@ from a2perf.stranger_files import StrangerFileError, read_file
 from a2perf.submission import configuration
 from a2perf.submission.evaluator import seed_secret
 from a2perf.submission.evaluator.playing.seeds import RunSeeds
-from a2perf.submission.evaluator.process.own_code import environment_package, package_sha256
 from a2perf.submission.evaluator.process.participant_python import required_packages
 from a2perf.submission.evaluator.submitted.folder_content import identify_submission
 from a2perf.submission.given_paths import settled
@@ -43,6 +43,7 @@ class RunTask:
     """The task of a run: an environment id with its arguments.
 
     Attributes:
+        env_id: the id alone; one that is given with its package, ``my_envs:Lander-v0``, is registered.
         env_kwargs: arguments of the evaluator's environment.
         public_kwargs: arguments that are passed to the participant; ``None`` for the same.
     """
@@ -52,6 +53,23 @@ class RunTask:
     env_id: str
     env_kwargs: dict[str, Any]
     public_kwargs: dict[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        """Imports the package that the id names.
+
+        Raises:
+            ConfigError: it cannot be imported.
+        """
+        object.__setattr__(self, "env_id", any_environment.register(self.env_id))
+
+    @property
+    def qualified_id(self) -> str:
+        """The id for another process, with the package that registers it."""
+        return any_environment.qualified_id(self.env_id) if self.domain == ANY and self.env_id else self.env_id
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles it with its package, which the other process imports."""
+        return RunTask, (self.domain, self.name, self.qualified_id, self.env_kwargs, self.public_kwargs)
 
     @classmethod
     def configured(cls, domain_name: str) -> RunTask:
@@ -102,7 +120,7 @@ class RunTask:
                 f"the held-out task {file} cannot be read: {error}",
                 hint="create such files with `a2perf competition init`",
             ) from error
-        owner, environment = find_environment(task.env_id)
+        owner, environment = find_environment(any_environment.register(task.env_id))
         if owner.name != domain_name:
             raise ConfigError(
                 f"{task.env_id} belongs to {owner.name}, but Submission.domain is {domain_name}",
@@ -118,7 +136,7 @@ class RunTask:
             ConfigError: the domain has no such task.
         """
         domain = get_domain(domain_name)
-        task = domain.task(task_name)
+        task = domain.task(any_environment.register(task_name))
         bound = configuration.bound_parameters("create_domain")
         shared = {name: value for name, value in bound.items() if name not in _NOT_ENV_KWARGS}
         return cls(domain.name, task.name, task.env_id, {**shared, **task.kwargs})
@@ -142,6 +160,7 @@ def new_manifest(settings: Submission, task: RunTask, *, episodes: int) -> Manif
     other = task.domain == ANY and bool(task.env_id)  # an environment that a2perf has no recorded fingerprint of
     recorded = stored_fingerprint(task.env_id) if task.env_id and not other else None
     engine = other_engine(task.env_id) if task.env_id and not other else ""
+    found = any_environment.inspect(task.env_id, task.env_kwargs, limit_s=settings.stall_s) if other else None
     return Manifest(
         a2perf_version=__version__,
         a2perf_sha256=package_sha256(),
@@ -150,11 +169,9 @@ def new_manifest(settings: Submission, task: RunTask, *, episodes: int) -> Manif
         task=task.name,
         env_id=task.env_id or None,
         env_kwargs=json.loads(json.dumps(task.env_kwargs, default=str)),
-        env_fingerprint=any_environment.fingerprint(task.env_id, task.env_kwargs, limit_s=settings.stall_s)
-        if other
-        else recorded,
+        env_fingerprint=recorded if found is None else found.fingerprint,
         environment=environment_package(task.env_id) if other else None,
-        warnings=[f"physics engine: {engine}"] if engine else [],
+        warnings=[*([f"physics engine: {engine}"] if engine else ()), *(found.conditions if found else ())],
         submission=identify_submission(settings.folder, root=settings.root),
         root_seed=settings.seed,
         seeds=seeds,
@@ -232,7 +249,7 @@ def participant_environment(
     variables = {
         "ROOT_DIR": str(root_dir),
         "SEED": str(manifest.seeds["participant"]),
-        "A2PERF_ENV_ID": any_environment.participant_id(task.env_id) if task.domain == ANY else task.env_id,
+        "A2PERF_ENV_ID": task.qualified_id,
         "A2PERF_ENV_KWARGS": json.dumps(kwargs),
     }
     declared = get_domain(task.domain).variables

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from a2perf.submission.participant.adapters.contract import Contract
-from a2perf.submission.participant.signatures import ContractError
+from a2perf.submission.participant.adapters.contract import Contract, taking_rows
+from a2perf.submission.participant.signatures import BATCH_ATTRIBUTE, ContractError
 
 
 def contract(
@@ -55,4 +55,14 @@ def contract(
             )
         return policy
 
-    return Contract(load_policy, observation or (lambda seen: seen), lambda policy, observation: policy(observation))
+    def infer_batch(policy: Any, observations: Any) -> Any:
+        rows = getattr(policy, BATCH_ATTRIBUTE, None)
+        if rows is None:
+            raise ContractError(
+                "the policy does not take observations in rows",
+                "give it a method infer_batch(observations) that returns one action per row, or leave out --batch",
+            )
+        return rows(observations if observation is None else observation(observations))
+
+    infer_once = taking_rows(lambda policy, observation: policy(observation), infer_batch)
+    return Contract(load_policy, observation or (lambda seen: seen), infer_once)

@@ -12,12 +12,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from a2perf.errors import AssetUnavailable, MissingDependency
-from a2perf.submission.participant.signatures import ContractError
+from a2perf.submission.participant.signatures import BATCH_ATTRIBUTE, ContractError
 
 if TYPE_CHECKING:
     from a2perf.domains.tfa.spaces import SpecNest
 
 _SHOWN = 12
+
+
+def taking_rows(
+    infer_once: Callable[[Any, Any], Any], infer_batch: Callable[[Any, Any], Any]
+) -> Callable[[Any, Any], Any]:
+    """Returns ``infer_once`` with ``infer_batch``, which maps stacked observations to one action per row."""
+    setattr(infer_once, BATCH_ATTRIBUTE, infer_batch)
+    return infer_once
 
 
 class Contract(NamedTuple):

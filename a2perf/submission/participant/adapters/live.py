@@ -9,6 +9,7 @@ The file is a pickle of cloudpickle. Only the participant process loads it.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import platform
 from collections.abc import Callable, Mapping
@@ -18,7 +19,7 @@ from typing import Any
 from a2perf.errors import AssetUnavailable, MissingDependency
 from a2perf.submission.participant.adapters import callables
 from a2perf.submission.participant.adapters.contract import Contract
-from a2perf.submission.participant.signatures import ContractError
+from a2perf.submission.participant.signatures import BATCH_ATTRIBUTE, ContractError
 
 CALLS = ("infer_once", "act", "predict", "__call__")
 """Methods that map an observation to an action, in the order of preference."""
@@ -41,9 +42,18 @@ def contract(file: str = "policy.pkl", *, call: str, python: str) -> Contract:
         if call == FORWARD:
             return module_policy(policy, env)
         method: Callable[..., Any] = getattr(policy, call)
-        return _predicting(method) if call == "predict" else method
+        act = _predicting(method) if call == "predict" else method
+        rows = getattr(policy, BATCH_ATTRIBUTE, None)
+        return act if rows is None else _with_rows(act, rows)
 
     return callables.contract(load=load)
+
+
+def _with_rows(act: Callable[[Any], Any], rows: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Returns a policy that takes one observation or, by ``infer_batch``, those of several episodes."""
+    policy = functools.partial(act)  # bound methods have no attributes
+    setattr(policy, BATCH_ATTRIBUTE, rows)
+    return policy
 
 
 def read(file: str, python: str) -> Any:
@@ -105,11 +115,16 @@ def module_policy(module: Any, env: Any) -> Callable[[Any], Any]:
         if isinstance(value, tuple | list):
             return tuple(tensor(part) for part in value)
         array = torch.from_numpy(np.array(value))  # a copy: observations may be read-only
-        return (array.to(floating) if array.is_floating_point() else array).unsqueeze(0)
+        return array.to(floating) if array.is_floating_point() else array
 
-    def act(observation: Any) -> Any:
+    def one_row(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: one_row(part) for name, part in value.items()}
+        return tuple(map(one_row, value)) if isinstance(value, tuple) else value.unsqueeze(0)
+
+    def output_of(observations: Any) -> Any:
         with torch.inference_mode():
-            output = module(tensor(observation))
+            output = module(observations)
         if isinstance(output, tuple) and output:
             output = output[0]
         if not isinstance(output, torch.Tensor):
@@ -117,12 +132,22 @@ def module_policy(module: Any, env: Any) -> Callable[[Any], Any]:
                 f"the module {type(module).__name__} returned a {type(output).__name__}, not a tensor",
                 "wrap it: a2perf.evaluate(lambda observation: ..., task=...)",
             )
+        return output
+
+    def act(observation: Any) -> Any:
+        output = output_of(one_row(tensor(observation)))
         action = output[0] if output.ndim and output.shape[0] == 1 else output
         if actions is not None and action.is_floating_point() and action.numel() == actions > 1:
             return start + int(action.argmax())
         return action.cpu().numpy()
 
-    return act
+    def rows(observations: Any) -> Any:
+        output = output_of(tensor(observations))
+        if actions is not None and output.is_floating_point() and output.ndim == 2 and output.shape[1] == actions > 1:
+            output = start + output.argmax(dim=1)
+        return output.cpu().numpy()
+
+    return _with_rows(act, rows)
 
 
 def _discrete(env: Any) -> tuple[int | None, int]:

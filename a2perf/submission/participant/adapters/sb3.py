@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from a2perf.errors import did_you_mean
-from a2perf.submission.participant.adapters.contract import Contract, find, missing, require_specs
+from a2perf.submission.participant.adapters.contract import Contract, find, missing, require_specs, taking_rows
 from a2perf.submission.participant.adapters.origin import require_origin
 from a2perf.submission.participant.signatures import ContractError
 
@@ -25,10 +25,21 @@ if TYPE_CHECKING:
 
 _LIBRARIES = ("stable_baselines3", "sb3_contrib")
 _KEEP_VALUES = (
-    "ActionMasker", "Autoreset", "HumanRendering", "Monitor", "NormalizeReward", "RecordEpisodeStatistics",
-    "RecordVideo", "RenderCollection", "TimeLimit", "VecCheckNan", "VecMonitor", "VecNormalize", "VecTransposeImage",
+    "ActionMasker",
+    "Autoreset",
+    "HumanRendering",
+    "Monitor",
+    "NormalizeReward",
+    "RecordEpisodeStatistics",
+    "RecordVideo",
+    "RenderCollection",
+    "TimeLimit",
+    "VecCheckNan",
+    "VecMonitor",
+    "VecNormalize",
+    "VecTransposeImage",
     "VecVideoRecorder",
-)  # fmt: skip
+)
 _INSTALL = "pip install stable-baselines3 (and sb3-contrib for its algorithms), and list it in requirements.txt"
 
 
@@ -58,7 +69,7 @@ def contract(
 
     def load_policy(
         env: Any, file: str = file, algorithm: str | None = None, root_dir: str | None = None, **of_training: str
-    ) -> Callable[[Any], Any]:
+    ) -> Callable[..., Any]:
         nonlocal normalize
         from a2perf.domains.tfa.spaces import specs_of
 
@@ -76,7 +87,15 @@ def contract(
         translated = seen if observation is None else observation(seen)
         return translated if normalize is None else normalize(translated)
 
-    return Contract(load_policy, preprocess_observation, lambda policy, observation: policy(observation))
+    def infer_batch(policy: Callable[..., Any], observations: Any) -> Any:
+        if observation is not None or action is not None:
+            raise ContractError(
+                "the adapter's functions `observation` and `action` convert one value, not rows", "leave out --batch"
+            )
+        return policy(observations if normalize is None else normalize(observations), rows=True)
+
+    infer_once = taking_rows(lambda policy, observation: policy(observation), infer_batch)
+    return Contract(load_policy, preprocess_observation, infer_once)
 
 
 def changing_wrappers(model: BaseAlgorithm) -> list[str]:
@@ -123,13 +142,15 @@ def pickled_class(file: str) -> type[BaseAlgorithm]:
     return found
 
 
-def _policy(model: BaseAlgorithm, deterministic: bool, action: Callable[[Any], Any] | None) -> Callable[[Any], Any]:
+def _policy(model: BaseAlgorithm, deterministic: bool, action: Callable[[Any], Any] | None) -> Callable[..., Any]:
     from a2perf.domains.tfa.spaces import action_writer
 
     write = action_writer(model.action_space)
 
-    def act(observation: Any) -> Any:
+    def act(observation: Any, rows: bool = False) -> Any:
         chosen, _ = model.predict(observation, deterministic=deterministic)
+        if rows:
+            return [write(row) for row in chosen]
         written = write(chosen)
         return written if action is None else action(written)
 
