@@ -14,18 +14,38 @@ if TYPE_CHECKING:
     from a2perf.metrics.registry import all_metrics, rank, score, select
     from a2perf.metrics.runs_in_mode import ScoredRuns, scored_runs
     from a2perf.metrics.scores import score_runs
-    from a2perf.metrics.values import MetricResult, MetricValue, RunNumber
+    from a2perf.metrics.values import Lead, MetricResult, MetricValue, RunNumber
 
 _HOMES = {
-    "Metric": "definition", "MetricResult": "values", "MetricValue": "values", "RunNumber": "values",
-    "ScoredRuns": "runs_in_mode", "all_metrics": "registry", "metric": "definition", "rank": "registry",
-    "score": "registry", "score_runs": "scores", "scored_runs": "runs_in_mode", "select": "registry",
-}  # fmt: skip
-
+    "Lead": "values",
+    "Metric": "definition",
+    "MetricResult": "values",
+    "MetricValue": "values",
+    "RunNumber": "values",
+    "ScoredRuns": "runs_in_mode",
+    "all_metrics": "registry",
+    "metric": "definition",
+    "rank": "registry",
+    "score": "registry",
+    "score_runs": "scores",
+    "scored_runs": "runs_in_mode",
+    "select": "registry",
+}
 __all__ = [
-    "Metric", "MetricResult", "MetricValue", "RunNumber", "ScoredRuns", "all_metrics", "metric", "rank", "score",
-    "score_runs", "scored_runs", "select",
-]  # fmt: skip
+    "Lead",
+    "Metric",
+    "MetricResult",
+    "MetricValue",
+    "RunNumber",
+    "ScoredRuns",
+    "all_metrics",
+    "metric",
+    "rank",
+    "score",
+    "score_runs",
+    "scored_runs",
+    "select",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 
 from a2perf.arrays import Values, as_finite
+from a2perf.metrics import protocol
 from a2perf.metrics.bootstrap import aggregate_mean, bootstrap
 from a2perf.metrics.definition import Metric, mean_over_runs, metric
 from a2perf.metrics.runs_in_mode import ScoredRuns
-from a2perf.metrics.values import MetricResult, MetricValue, Profile, not_enough
+from a2perf.metrics.submitted import protocol_of
+from a2perf.metrics.values import Lead, MetricResult, MetricValue, Profile, not_enough
 
 RUN_SPREAD = "standard deviation over runs, ddof 1"
 REPETITIONS = 1000
@@ -26,14 +28,16 @@ def per_task(runs: ScoredRuns, profile: Profile) -> dict[str, dict[str, MetricVa
     tasks = dict.fromkeys([*runs.returns, *runs.successes])
     return {
         task: {
-            "returns": returns.labelled(_of_returns(runs.returns.get(task, ()), profile), profile),
-            "success_rate": success_rate.labelled(_of_successes(runs.successes.get(task, ()), profile), profile),
+            "returns": returns.labelled(_of_returns(runs.returns.get(task, ()), profile, runs.over), profile),
+            "success_rate": success_rate.labelled(
+                _of_successes(runs.successes.get(task, ()), profile, runs.over), profile
+            ),
         }
         for task in tasks
     }
 
 
-def _of_returns(of_runs: Sequence[Any], profile: Profile) -> MetricResult:
+def _of_returns(of_runs: Sequence[Any], profile: Profile, over: str) -> MetricResult:
     notes, kept = [], []
     for number, run in enumerate(of_runs):
         finite, lost = as_finite(run)
@@ -45,18 +49,18 @@ def _of_returns(of_runs: Sequence[Any], profile: Profile) -> MetricResult:
         return MetricResult(condition=not_enough(0, 1, "episodes"), notes=notes)
     means = np.array([run.mean() for run in kept])
     pooled = np.concatenate(kept)
-    result = mean_over_runs(means, profile)
-    result.notes = [*notes, f"{pooled.size} episodes of {means.size} run(s)"]
+    result = mean_over_runs(means, profile, over=over)
+    result.notes = [*notes, f"{pooled.size} episodes of {means.size} {'run(s)' if over == 'runs' else over}"]
     if profile == "upstream":
         result.value, result.spread = float(pooled.mean()), float(pooled.std(ddof=1)) if pooled.size > 1 else None
         result.spread_kind = "standard deviation over the episodes of all runs, ddof 1"
     return result
 
 
-def _of_successes(of_runs: Sequence[Any], profile: Profile) -> MetricResult:
+def _of_successes(of_runs: Sequence[Any], profile: Profile, over: str) -> MetricResult:
     if not any(np.size(run) for run in of_runs):
         return MetricResult(condition="the environment reports none")
-    return _of_returns([100.0 * np.asarray(run, dtype=np.float64) for run in of_runs], profile)
+    return _of_returns([100.0 * np.asarray(run, dtype=np.float64) for run in of_runs], profile, over)
 
 
 def _over_tasks(tasks: Mapping[str, Sequence[Any]], *, factor: float, total: bool) -> MetricResult:
@@ -99,36 +103,58 @@ def _no_single_task(tasks: int) -> MetricResult:
 
 
 @metric(
-    label="Returns", category="application", direction="max", across=True, needs="1 episode",
+    label="Returns",
+    title="Return",
+    category="application",
+    direction="max",
+    across=True,
+    needs="1 episode",
+    lead={"inference": Lead.COLUMN},
+    words=("score", "mean return", "episode return", "mean episode return"),
     formula="mean undiscounted episode return; upstream: all episodes pooled; corrected: each run, then over runs",
     source="upstream platform; Sutton and Barto, Reinforcement Learning, chapter 3",
-)  # fmt: skip
+)
 def returns(runs: ScoredRuns, profile: Profile) -> MetricResult:
     """Mean episode return of the only task."""
     tasks = list(dict.fromkeys([*runs.returns, *runs.successes]))
-    return _of_returns(runs.returns.get(tasks[0], ()), profile) if len(tasks) == 1 else _no_single_task(len(tasks))
+    if len(tasks) != 1:
+        return _no_single_task(len(tasks))
+    return _of_returns(runs.returns.get(tasks[0], ()), profile, runs.over)
 
 
 @metric(
-    label="Success rate", category="application", unit="%", direction="max", across=True,
+    label="Success rate",
+    title="Success",
+    category="application",
+    unit="%",
+    direction="max",
+    across=True,
+    lead={"inference": Lead.COLUMN},
     formula="share of episodes that the environment calls a success; over several tasks their mean",
-    source="the environment's own criterion", needs="1 episode of an environment that reports success",
-)  # fmt: skip
+    source="the environment's own criterion",
+    needs="1 episode of an environment that reports success",
+)
 def success_rate(runs: ScoredRuns, profile: Profile) -> MetricResult:
     """Share of successful episodes in percent."""
     tasks = list(dict.fromkeys([*runs.returns, *runs.successes]))
     if len(tasks) == 1:
-        return _of_successes(runs.successes.get(tasks[0], ()), profile)
+        return _of_successes(runs.successes.get(tasks[0], ()), profile, runs.over)
     if any(runs.successes.values()):
         return _over_tasks(runs.successes, factor=100.0, total=False)
     return _no_single_task(len(tasks))
 
 
 @metric(
-    label="Generalization", category="application", direction="max", across=True, source="upstream platform",
+    label="Generalization",
+    title="Return over all tasks",
+    category="application",
+    direction="max",
+    across=True,
+    lead={"generalization": Lead.TEXT},
+    source="upstream platform",
     formula="mean return of each task over runs; upstream: summed over tasks; corrected: mean over tasks",
     needs="2 tasks with 1 episode each",
-)  # fmt: skip
+)
 def generalization(runs: ScoredRuns, profile: Profile) -> MetricResult:
     """Over at least two tasks."""
     if len(runs.returns) < 2:
@@ -136,4 +162,28 @@ def generalization(runs: ScoredRuns, profile: Profile) -> MetricResult:
     return _over_tasks(runs.returns, factor=1.0, total=profile == "upstream")
 
 
-METRICS: tuple[Metric, ...] = (returns, success_rate, generalization)
+@metric(
+    label="Generalization score",
+    title="Score over all tasks",
+    category="application",
+    direction="max",
+    across=True,
+    formula="mean over tasks of the mean return with 0 for the floor of the protocol and 1 for its expert",
+    source="references of the protocol",
+    needs="2 tasks with 1 episode each, all with reference scores",
+)
+def generalization_score(runs: ScoredRuns, profile: Profile) -> MetricResult:
+    """Over at least two tasks, of which each has its own scale."""
+    if len(runs.returns) < 2:
+        return MetricResult(condition=not_enough(len(runs.returns), 2, "tasks"))
+    under = protocol_of(run.folder.path for run in runs.runs if run.folder is not None)
+    scored = protocol.scored_tasks(runs.returns, runs.runs[0].identity.fingerprint, under)
+    if not scored:
+        return MetricResult(condition="the tasks have no reference scores, or behaved differently")
+    scores = {task: [found.task.normalise(of_run) for of_run in runs.returns[task]] for task, found in scored.items()}
+    result = _over_tasks(scores, factor=1.0, total=False)
+    result.notes += [f"{task}: {found.scale}" for task, found in scored.items()]
+    return result
+
+
+METRICS: tuple[Metric, ...] = (returns, success_rate, generalization_score, generalization)

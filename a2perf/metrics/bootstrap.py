@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 
 import msgspec
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from a2perf.arrays import Values
 from a2perf.metrics.statistics import chunk_sizes, iqm, student_quantile
@@ -106,9 +106,15 @@ def bootstrap(
             ends = percentile_interval(sample, confidence=confidence)
         low, high = _plain(ends[0]), _plain(ends[1])
     return Estimate(
-        value=_plain(value), low=low, high=high, n=runs, tasks=tasks,
-        repetitions=repetitions, confidence=confidence, method=method,
-    )  # fmt: skip
+        value=_plain(value),
+        low=low,
+        high=high,
+        n=runs,
+        tasks=tasks,
+        repetitions=repetitions,
+        confidence=confidence,
+        method=method,
+    )
 
 
 def small_sample_interval(
@@ -262,25 +268,6 @@ def percentile_interval(sample: Values, *, confidence: float = 0.95) -> tuple[Va
     return low, high
 
 
-def interval_over_tasks(
-    tasks: int, statistic: Callable[[NDArray[np.int64]], float], *, repetitions: int = 500
-) -> tuple[float, float] | None:
-    """Returns the percentile interval of a statistic over resamples of the tasks of one run, reproducibly.
-
-    The statistic takes the numbers of the drawn tasks, shape ``(tasks,)``, and returns NaN for no value. None with
-    fewer than ``FEWEST_RESAMPLED`` tasks, or if half of the resamples have no value.
-    """
-    if tasks < FEWEST_RESAMPLED:
-        return None
-    generator = np.random.default_rng(0)
-    draws = np.array([statistic(generator.integers(tasks, size=tasks)) for _ in range(repetitions)])
-    known = draws[~np.isnan(draws)]
-    if known.size < repetitions / 2:
-        return None
-    low, high = percentile_interval(known)
-    return float(low), float(high)
-
-
 def _plain(value: Any) -> Any:
     return np.asarray(value).tolist()
 
@@ -347,6 +334,12 @@ def probability_of_improvement(
         if np.ptp(draws) > 0:
             low, high = (float(end) for end in percentile_interval(draws, confidence=confidence))
     return Estimate(
-        value=float(value), low=low, high=high, n=min(a.shape[0], b.shape[0]), tasks=a.shape[1],
-        repetitions=repetitions, confidence=confidence, method="percentile",
-    )  # fmt: skip
+        value=float(value),
+        low=low,
+        high=high,
+        n=min(a.shape[0], b.shape[0]),
+        tasks=a.shape[1],
+        repetitions=repetitions,
+        confidence=confidence,
+        method="percentile",
+    )

@@ -8,68 +8,14 @@ generation.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Literal
 
-import msgspec
 import numpy as np
 
 from a2perf.arrays import Values, as_finite
 from a2perf.metrics.definition import AS_RECORDED, Metric, mean_over_runs, metric, provenance_over_runs
 from a2perf.metrics.runs_in_mode import ScoredRuns
-from a2perf.metrics.values import MetricResult, Profile, not_enough
+from a2perf.metrics.values import Lead, MetricResult, Profile, not_enough
 from a2perf.runs.tracking_record import recorded
-
-Level = Literal["novice", "intermediate", "expert"]
-
-
-class SkillBounds(msgspec.Struct, kw_only=True, frozen=True):
-    """Bounds of the skill levels in mean episode return; returns between them belong to no level.
-
-    They lie one (intermediate) and two (novice, expert) standard deviations from the mean.
-    """
-
-    novice_max: float
-    intermediate_min: float
-    intermediate_max: float
-    expert_min: float
-
-    def level(self, mean_return: float) -> Level | None:
-        """Returns the level of a checkpoint, ``None`` if it lies in a gap."""
-        if mean_return <= self.novice_max:
-            return "novice"
-        if mean_return >= self.expert_min:
-            return "expert"
-        return "intermediate" if self.intermediate_min <= mean_return <= self.intermediate_max else None
-
-
-def skill_levels(mean_returns: Sequence[float]) -> SkillBounds:
-    """Returns the bounds from the mean (or median) return of each checkpoint of all experiments; ddof 1.
-
-    Raises:
-        ValueError: fewer than two finite returns.
-    """
-    finite, _ = as_finite(mean_returns)
-    if finite.size < 2:
-        raise ValueError(not_enough(finite.size, 2, "checkpoints"))
-    mean, deviation = float(finite.mean()), float(finite.std(ddof=1))
-    return SkillBounds(
-        novice_max=mean - 2 * deviation,
-        intermediate_min=mean - deviation,
-        intermediate_max=mean + deviation,
-        expert_min=mean + 2 * deviation,
-    )
-
-
-def checkpoint_energies(total_kwh: float, checkpoint_numbers: Sequence[int]) -> Values:
-    """Returns what training up to each checkpoint took, kWh: the total in proportion to its number (step).
-
-    The highest one took all of it.
-    """
-    numbers = np.asarray(checkpoint_numbers, dtype=np.float64)
-    if not numbers.size or numbers.max() <= 0:
-        return np.zeros(numbers.size)
-    return np.asarray(total_kwh * numbers / numbers.max())
 
 
 def _of_energies(
@@ -83,10 +29,17 @@ def _of_energies(
 
 
 @metric(
-    label="Training sample cost", category="data", unit="kWh", direction="min", provenance=AS_RECORDED, across=True,
+    label="Training sample cost",
+    category="data",
+    lead=Lead.TABLE,
+    unit="kWh",
+    direction="min",
+    provenance=AS_RECORDED,
+    across=True,
     formula="mean training energy of the checkpoints of a dataset",
-    source="upstream platform", needs="1 checkpoint with its training energy",
-)  # fmt: skip
+    source="upstream platform",
+    needs="1 checkpoint with its training energy",
+)
 def training_sample_cost(runs: ScoredRuns, profile: Profile) -> MetricResult:
     """Counts each dataset once."""
     used = {(note.dataset_id, note.content_sha256): note for run in runs.runs for note in run.datasets}
@@ -101,10 +54,16 @@ def training_sample_cost(runs: ScoredRuns, profile: Profile) -> MetricResult:
 
 
 @metric(
-    label="Energy behind the offline data", category="data", unit="kWh", direction="min", provenance=AS_RECORDED,
+    label="Energy behind the offline data",
+    category="data",
+    unit="kWh",
+    direction="min",
+    provenance=AS_RECORDED,
     formula="samples used times (energy of generating the dataset + of training its policies) / its steps",
-    source="a2perf", needs="1 training run on a dataset of known energy", across=True,
-)  # fmt: skip
+    source="a2perf",
+    needs="1 training run on a dataset of known energy",
+    across=True,
+)
 def data_energy(runs: ScoredRuns, profile: Profile) -> MetricResult:
     """Of each run that used offline data."""
     used = [run.datasets for run in runs.runs if run.datasets]
@@ -121,9 +80,12 @@ def data_energy(runs: ScoredRuns, profile: Profile) -> MetricResult:
 
 def _unknown(count: int, what: str, provenance: str, method: str, notes: list[str]) -> MetricResult:
     return MetricResult(
-        n=count, condition=not_enough(0, 1, what), provenance=provenance, notes=notes,
+        n=count,
+        condition=not_enough(0, 1, what),
+        provenance=provenance,
+        notes=notes,
         method=f"claimed by the participant: {method}",
-    )  # fmt: skip
+    )
 
 
 METRICS: tuple[Metric, ...] = (training_sample_cost, data_energy)

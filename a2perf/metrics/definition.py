@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import msgspec
@@ -27,6 +27,7 @@ from a2perf.metrics.values import (
     PROFILES,
     Category,
     Direction,
+    Lead,
     MetricResult,
     MetricValue,
     Profile,
@@ -49,6 +50,11 @@ class Metric:
 
     Attributes:
         name: stable name; the enum's if the enum has it.
+        label: what tables of all metrics call it.
+        title: what short outputs call it, in at most four words.
+        lead: how early outputs show it, in every mode or by mode; in a mode without an entry it is a ``TABLE`` row.
+        beside: another metric; short tables write this one in its cells, by the last part of the title.
+        words: other names that users may give it.
         unit: ``""`` for the unit of the reward, ``"1"`` for a pure number.
         direction: ``"min"``: lower is better.
         provenance: of its numbers: ``"recorded"``, ``"measured"``, ``"estimated"`` or ``"as recorded"`` (each differs).
@@ -61,6 +67,10 @@ class Metric:
 
     name: str
     label: str
+    title: str
+    lead: Lead | Mapping[str, Lead] = field(default=Lead.NONE, hash=False)
+    beside: str = ""
+    words: tuple[str, ...] = ()
     category: Category
     unit: str = ""
     direction: Direction
@@ -83,6 +93,14 @@ class Metric:
         if self.of_run is None:
             raise TypeError(f"{self.name} exists only across runs; call its score()")
         return self.of_run(run)
+
+    def lead_in(self, mode: str) -> Lead:
+        """Returns how early outputs show the metric in a mode."""
+        return self.lead if isinstance(self.lead, Lead) else self.lead.get(mode, Lead.TABLE)
+
+    def leads(self, least: Lead = Lead.TABLE) -> bool:
+        """Returns whether the metric leads in any mode."""
+        return max([self.lead] if isinstance(self.lead, Lead) else self.lead.values()) >= least
 
     def score(self, runs: ScoredRuns, profile: Profile = "corrected") -> MetricValue:
         """Returns the value over runs.
@@ -114,6 +132,10 @@ def metric(
     source: str,
     name: str = "",
     label: str = "",
+    title: str = "",
+    lead: Lead | Mapping[str, Lead] = Lead.NONE,
+    beside: str = "",
+    words: tuple[str, ...] = (),
     category: Category = "system",
     provenance: str = "recorded",
     formula: str = "",
@@ -128,6 +150,7 @@ def metric(
     Args:
         name: by default the function's.
         label: by default the name with spaces.
+        title: by default the label.
         provenance: of its numbers, unless a ``RunNumber`` states its own.
         formula: by default the first line of the function's docstring.
         across: whether the function takes ``ScoredRuns`` and a profile and returns a ``MetricResult``; by default it
@@ -139,11 +162,16 @@ def metric(
         said = (inspect.getdoc(function) or "").partition("\n")[0].rstrip(".")
 
         def over_runs(runs: ScoredRuns, profile: Profile) -> MetricResult:
-            return numbers_over_runs([function(run) for run in runs.runs], profile, provenance)
+            return numbers_over_runs([function(run) for run in runs.runs], profile, provenance, runs.units)
 
+        own_label = label or own_name.replace("_", " ").capitalize()
         return Metric(
             name=own_name,
-            label=label or own_name.replace("_", " ").capitalize(),
+            label=own_label,
+            title=title or own_label,
+            lead=lead,
+            beside=beside,
+            words=words,
             category=category,
             unit=unit,
             direction=direction,
@@ -161,12 +189,29 @@ def metric(
     return made
 
 
+def cost_metric(unit: str, label: str, formula: str, **more: Any) -> Callable[[Callable[..., Any]], Metric]:
+    """Makes a metric of a cost that trackers recorded; ``more`` as for ``metric``."""
+    return metric(
+        unit=unit,
+        label=label,
+        formula=f"{formula}, mean over runs",
+        provenance=AS_RECORDED,
+        category="system",
+        source="recorded by the trackers; upstream platform",
+        **{"direction": "min", "needs": "1 run with a tracking report or an emissions table", **more},
+    )
+
+
 def numbers_over_runs(
-    numbers: Iterable[float | RunNumber | None], profile: Profile, provenance: str = AS_RECORDED
+    numbers: Iterable[float | RunNumber | None],
+    profile: Profile,
+    provenance: str = AS_RECORDED,
+    units: Sequence[Sequence[int]] = (),
 ) -> MetricResult:
     """Returns the mean over runs of one number per run, with spread, interval, provenance, method and notes.
 
     A number is None or NaN where a run did not record it; ``provenance`` is that of numbers that do not state theirs.
+    Spread and interval are over ``ScoredRuns.units``, without them over runs.
     """
     default = "measured" if provenance == AS_RECORDED else provenance
     every = [number if isinstance(number, RunNumber) else RunNumber(number) for number in numbers]
@@ -174,7 +219,11 @@ def numbers_over_runs(
     if not known:
         return MetricResult(condition="not recorded by any run" if every else not_enough(0, 1))
     kinds = [number.provenance or default for number in known]
-    result = mean_over_runs(np.array([number.value for number in known], np.float64), profile)
+    values, over = [number.value for number in known], "runs"
+    if units and len(units) < len(every):
+        of_units = [[number for at in unit if (number := _recorded(every[at])) is not None] for unit in units]
+        values, over = [sum(of_unit) / len(of_unit) for of_unit in of_units if of_unit], "trained policies"
+    result = mean_over_runs(np.array(values, np.float64), profile, over=over)
     result.per_run = [_recorded(number) for number in every]
     add_uncertainty(result, known, profile)
     result.provenance = provenance_over_runs(kinds)

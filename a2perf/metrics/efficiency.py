@@ -25,7 +25,7 @@ from a2perf.metrics.definition import (
 )
 from a2perf.metrics.runs_in_mode import ScoredRuns, once_per_run
 from a2perf.metrics.system_series import EnergyCourse, energy_course
-from a2perf.metrics.values import MetricResult, Profile, RunNumber, not_enough
+from a2perf.metrics.values import Lead, MetricResult, Profile, RunNumber, not_enough
 from a2perf.runs.run import Run
 from a2perf.runs.tracking_record import recorded
 
@@ -191,17 +191,25 @@ def _condition(runs: ScoredRuns, found: Sequence[Reached]) -> str | None:
 
 def _to_threshold(unit: str, label: str, formula: str, needs: str) -> Any:
     return metric(
-        unit=unit, label=label, direction="min", provenance=AS_RECORDED, across=True, needs=f"a threshold; {needs}",
+        unit=unit,
+        label=label,
+        direction="min",
+        provenance=AS_RECORDED,
+        across=True,
+        needs=f"a threshold; {needs}",
+        lead={"train": Lead.COLUMN},
         formula=f"{formula} the first point at which the trailing mean over {WINDOW} points reaches the threshold; "
         "mean over runs, all of which must reach it",
         source="time to accuracy: Coleman et al. 2017 (DAWNBench); Mattson et al. 2020 (MLPerf Training)",
-    )  # fmt: skip
+    )
 
 
 @_to_threshold(
-    "s", "Time to threshold", "seconds from the start of training to",
+    "s",
+    "Time to threshold",
+    "seconds from the start of training to",
     f"1 curve of {WINDOW} points and the run's wall clock",
-)  # fmt: skip
+)
 def time_to_threshold(runs: ScoredRuns, profile: Profile) -> MetricResult:
     """Seconds of each run."""
     found = runs.once(_reached_by, profile)
@@ -209,9 +217,11 @@ def time_to_threshold(runs: ScoredRuns, profile: Profile) -> MetricResult:
 
 
 @_to_threshold(
-    "kWh", "Energy to threshold", "cumulative gross energy of training up to",
+    "kWh",
+    "Energy to threshold",
+    "cumulative gross energy of training up to",
     f"1 curve of {WINDOW} points and an emissions table or the run's energy",
-)  # fmt: skip
+)
 def energy_to_threshold(runs: ScoredRuns, profile: Profile) -> MetricResult:
     """Energy of each run; its uncertainty is that of the run's energy, in proportion."""
     found = runs.once(_reached_by, profile)
@@ -226,4 +236,4 @@ def energy_to_threshold(runs: ScoredRuns, profile: Profile) -> MetricResult:
     return result
 
 
-METRICS: tuple[Metric, ...] = (time_to_threshold, energy_to_threshold)
+METRICS: tuple[Metric, ...] = (energy_to_threshold, time_to_threshold)

@@ -15,6 +15,7 @@ import functools
 import hashlib
 import json
 import os
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -26,6 +27,7 @@ from numpy.typing import ArrayLike
 
 from a2perf.arrays import Values
 from a2perf.errors import ConfigError, MissingDependency, UserError, did_you_mean
+from a2perf.metrics.bootstrap import is_constant, mean_interval
 from a2perf.metrics.values import MetricValue
 from a2perf.plain_text import plain_text
 
@@ -114,6 +116,7 @@ class Evaluation(msgspec.Struct, kw_only=True, frozen=True):
         seeds_sha256: over the seeds of all training seeds in order, one decimal number per line; detects a changed
             rule.
         warmup_calls: calls of ``infer_once`` before the timed ones.
+        timed_calls: calls that earlier versions timed before the scored steps; see ``Episodes.num_inference_steps``.
     """
 
     episodes: int
@@ -320,7 +323,10 @@ class ScoredTask(NamedTuple):
         interval = None
         if returns.interval is not None:
             low, high = self.task.normalise(returns.interval).tolist()
-            interval = (low, high)
+            values = np.array([value for value in returns.per_run if value is not None])
+            # an unseen run differs from equal ones by a success on this scale, not by the size of a return
+            equal = values.size > 1 and is_constant(values)
+            interval = mean_interval(np.round(self.task.normalise(values), 12)) if equal else (low, high)
         return NormalisedReturn(float(self.task.normalise(returns.value)), interval, self.scale)
 
 
@@ -340,6 +346,35 @@ def protocol_task(name: str, env_id: str) -> ProtocolTask | None:
     """Returns the task of that name and environment in the newest protocol that has it; None if none has it."""
     found = (load(candidate).tasks.get(name) for candidate in versions())
     return next((task for task in found if task is not None and task.env_id.rpartition(":")[2] == env_id), None)
+
+
+def over_tasks(score: MetricValue | None) -> NormalisedReturn | None:
+    """Returns the score over the tasks of a generalization run; None without one."""
+    if score is None or score.value is None:
+        return None
+    return NormalisedReturn(score.value, score.interval, "0 floor, 1 expert of each task; mean over tasks")
+
+
+def fingerprint_of(tasks: Mapping[str, str | None]) -> str | None:
+    """Returns one fingerprint for several tasks, from that of each by name; None if one of them is unknown."""
+    if not tasks or None in tasks.values():
+        return None
+    return hashlib.sha256(repr(sorted(tasks.items())).encode()).hexdigest()
+
+
+def scored_tasks(played: Iterable[str], fingerprint: str, protocol: str = "") -> dict[str, ScoredTask]:
+    """Returns the tasks of a generalization run with their references; empty if one has none, or acts differently.
+
+    Args:
+        fingerprint: ``fingerprint_of`` these tasks when they were played.
+        protocol: the one that the run was recorded under; ``""`` takes the newest that knows the tasks.
+    """
+    for candidate in [protocol] if protocol else versions():
+        known = load(candidate).tasks if candidate in names() else {}
+        tasks = {name: known[name] for name in played if name in known and known[name].has_references()}
+        if fingerprint and fingerprint == fingerprint_of({name: task.fingerprint for name, task in tasks.items()}):
+            return {name: ScoredTask(candidate, task) for name, task in tasks.items()}
+    return {}
 
 
 def names() -> list[str]:
@@ -395,7 +430,7 @@ def signed_bytes(data: bytes) -> bytes:
 
 @functools.cache
 def _parsed(name: str, data: bytes) -> Protocol:
-    from a2perf.runs.packed.signing import KeySignature
+    from a2perf.runs.signing import KeySignature
 
     try:
         found = msgspec.json.decode(data, type=Protocol)

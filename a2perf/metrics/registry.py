@@ -16,13 +16,13 @@ from typing import Any, get_args
 
 from a2perf.constants import SystemMetrics
 from a2perf.errors import ConfigError, UserError, did_you_mean
-from a2perf.metrics import application, data_cost, efficiency, policy_reliability, system
+from a2perf.metrics import application, data_cost, efficiency, latency, per_decision, system
 from a2perf.metrics.definition import Metric
 from a2perf.metrics.profiles.reliability import METRICS as RELIABILITY
 from a2perf.metrics.profiles.reliability import metric_name
 from a2perf.metrics.runs_in_mode import ScoredRuns
 from a2perf.metrics.statistics import ranks
-from a2perf.metrics.values import Category, MetricResult, MetricValue, Profile, profile_named
+from a2perf.metrics.values import NORMALISED, Category, Lead, MetricResult, MetricValue, Profile, profile_named
 from a2perf.plugins import RejectedPlugin, load_plugins
 
 GROUP = "a2perf.metrics"
@@ -35,30 +35,25 @@ _OF_SYSTEM_ENUM = {
     SystemMetrics.MEMORY_USAGE: ("memory_",),
 }
 
-
-_FREQUENT = ("returns", "success_rate", "energy_gross", "latency_round_trip_mean", "memory_rss_peak", "wall_clock")
 _MOST_NAMED = 6
-_WORDS: dict[str, tuple[str, ...]] = {
-    "score": ("normalised_score", "returns"),
-    **dict.fromkeys(("return", "meanreturn", "episodereturn", "meanepisodereturn"), ("returns",)),
-    "success": ("success_rate",),
-    **dict.fromkeys(("latency", "decisionlatency", "latencyperdecision"), ("latency_round_trip_mean",)),
-    "medianlatency": ("latency_round_trip_median",),
-    **dict.fromkeys(("energy", "energygross", "trainingenergy", "evaluationenergy"), ("energy_gross",)),
-    "power": ("power_mean",),
-    **dict.fromkeys(("memory", "peakmemory"), ("memory_rss_peak",)),
-    **dict.fromkeys(("worst5", "worst5cvar"), ("LowerCVaRAcrossRollouts",)),
-    **dict.fromkeys(("time", "walltime", "duration"), ("wall_clock",)),
-    **{f"{text}perepisode": (f"model_{text}_per_episode",) for text in ("calls", "cost")},
-    "costpersuccess": ("model_cost_per_success",),
-    "timetofirsttoken": ("model_first_token_median",),
-}
-"""The words of reports and tables without case and punctuation, and the metrics that they mean, the first known one."""
 
 
 def all_metrics() -> dict[str, Metric]:
-    """Returns every metric by name: application, reliability, system, data, then those of packages."""
+    """Returns every metric by name: application, reliability, system, data, then those of packages.
+
+    Within a category those that lead come first, in the order in which outputs list them.
+    """
     return dict(_load()[0])
+
+
+def leading(least: Lead, mode: str) -> list[Metric]:
+    """Returns the metrics that lead in a mode."""
+    return [metric for metric in all_metrics().values() if metric.lead_in(mode) >= least]
+
+
+def beside(name: str) -> list[Metric]:
+    """Returns the metrics that short tables write in the cells of another."""
+    return [metric for metric in all_metrics().values() if metric.beside == name]
 
 
 def problems() -> dict[str, str]:
@@ -69,7 +64,7 @@ def problems() -> dict[str, str]:
 def reload() -> None:
     """Forgets what packages had registered; the next look-up asks them again."""
     _load.cache_clear()
-    _titles.cache_clear()
+    _words.cache_clear()
 
 
 def select(selection: Iterable[object] | object) -> list[Metric]:
@@ -156,7 +151,7 @@ def _matching(wanted: object, known: Mapping[str, Metric]) -> Sequence[Metric]:
 
 
 def meaning(text: object, known: Iterable[str] | None = None) -> str | None:
-    """Returns the name of the metric that a text means, by name, title or word of the output; None if there is none.
+    """Returns the name of the metric that a text means, by name, label, title or another word; None if there is none.
 
     Args:
         text: ``"latency_round_trip_mean"``, ``"round_trip, mean"``, ``"Decision latency"`` or ``"latency"``; case
@@ -168,8 +163,10 @@ def meaning(text: object, known: Iterable[str] | None = None) -> str | None:
     if name in names:
         return name
     plain = _plain(name)
-    wanted = [*_WORDS.get(plain, ()), *_titles().get(plain, ())]
-    return next((one for one in wanted if one in names), None) or next((n for n in names if _plain(n) == plain), None)
+    if plain == "score" and NORMALISED in names:
+        return NORMALISED
+    meant = [*_words().get(plain, ()), *(other for other in names if _plain(other) == plain)]
+    return next((one for one in meant if one in names), None)
 
 
 def resolve(text: object, known: Iterable[str] | None = None, *, what: str = "there is no metric") -> str:
@@ -182,8 +179,11 @@ def resolve(text: object, known: Iterable[str] | None = None, *, what: str = "th
     found = meaning(text, names)
     if found is not None:
         return found
-    near = did_you_mean(str(text), [*names, *(word for word in _WORDS if meaning(word, names))])
-    some = [name for name in _FREQUENT if name in names] or names[:_MOST_NAMED]
+    metrics = all_metrics()
+    words = [word for name in names if name in metrics for word in (metrics[name].title, *metrics[name].words)]
+    near = did_you_mean(str(text), [*names, *words])
+    first = [name for name in names if name in metrics and metrics[name].leads(Lead.COLUMN)]
+    some = (first or names)[:_MOST_NAMED]
     more = f" and {len(names) - len(some)} more, see docs/reference/scores.md" if len(names) > len(some) else ""
     raise ConfigError(f"{what} {str(text)!r}{near}", hint=f"use {', '.join(some)}{more}")
 
@@ -193,19 +193,26 @@ def _plain(text: str) -> str:
 
 
 @functools.cache
-def _titles() -> dict[str, list[str]]:
+def _words() -> dict[str, list[str]]:
+    """Returns the metrics that each text means, without case and punctuation."""
     found: dict[str, list[str]] = {}
     for name, metric in all_metrics().items():
-        found.setdefault(_plain(metric.label), []).append(name)
+        for word in dict.fromkeys(map(_plain, (metric.label, metric.title, *metric.words))):
+            found.setdefault(word, []).append(name)
     return found
 
 
 @functools.cache
 def _load() -> tuple[dict[str, Metric], dict[str, str]]:
     built_in = (
-        *application.METRICS, *RELIABILITY.values(), *policy_reliability.metrics(), *system.METRICS,
-        *efficiency.METRICS, *data_cost.METRICS,
-    )  # fmt: skip
+        *application.METRICS,
+        *RELIABILITY.values(),
+        *efficiency.METRICS,
+        *per_decision.METRICS,
+        *latency.METRICS,
+        *system.METRICS,
+        *data_cost.METRICS,
+    )
     found = {metric.name: metric for metric in built_in}
 
     def accept(_: str, loaded: Any) -> None:

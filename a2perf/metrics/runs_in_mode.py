@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeVar
+
+import numpy as np
 
 from a2perf.arrays import Values
 from a2perf.metrics import protocol
 from a2perf.metrics.submitted import protocol_of
 from a2perf.metrics.values import Profile
 from a2perf.runs.run import Run
+from a2perf.runs.seed_groups import units_of
 from a2perf.runs.tracking_record import nothing_tracked
 
 T = TypeVar("T")
@@ -25,6 +28,10 @@ class ScoredRuns:
         threshold: return from which on the task counts as learned; None if it has none.
         success_return: least return of a successful episode where the environment reports no success; None if the
             protocol has none.
+
+    Attributes:
+        units: indices of the runs of each independent unit, over which intervals are; see ``seed_groups.units_of``.
+        over: what the units are, ``"runs"`` or ``"trained policies"`` that have several runs each.
     """
 
     def __init__(
@@ -38,6 +45,8 @@ class ScoredRuns:
         self.runs = [in_mode(run, mode) for run in runs]
         self.threshold = threshold
         self.success_return = success_return
+        self.units = units_of([run.identity.policy for run in self.runs])
+        self.over = "runs" if len(self.units) == len(self.runs) else "trained policies"
         self._known: dict[tuple[object, Profile], object] = {}
 
     def once(self, function: Callable[[ScoredRuns, Profile], T], profile: Profile) -> T:
@@ -54,13 +63,13 @@ class ScoredRuns:
 
     @functools.cached_property
     def returns(self) -> dict[str, list[Values]]:
-        """Episode returns by task, one array per run that has episodes."""
-        return _by_task([run.returns.get(run.mode, {}) for run in self.runs])
+        """Episode returns by task, one array per unit that has episodes."""
+        return _by_task([run.returns.get(run.mode, {}) for run in self.runs], self.units)
 
     @functools.cached_property
     def successes(self) -> dict[str, list[Values]]:
-        """0 or 1 per episode by task, one array per run of an environment that reports success."""
-        found = _by_task([run.successes.get(run.mode, {}) for run in self.runs])
+        """0 or 1 per episode by task, one array per unit of an environment that reports success."""
+        found = _by_task([run.successes.get(run.mode, {}) for run in self.runs], self.units)
         return {task: values for task, values in found.items() if values}
 
 
@@ -111,7 +120,9 @@ def once_per_run(function: Callable[[Run], T]) -> Callable[[Run], T]:
     return kept
 
 
-def _by_task(held: Iterable[dict[str, Values]]) -> dict[str, list[Values]]:
-    runs = list(held)
-    tasks = sorted({task for run in runs for task in run})
-    return {task: [run[task] for run in runs if task in run and len(run[task])] for task in tasks}
+def _by_task(runs: Sequence[dict[str, Values]], units: Sequence[Sequence[int]]) -> dict[str, list[Values]]:
+    found: dict[str, list[Values]] = {}
+    for task in sorted({task for run in runs for task in run}):
+        of_units = [[runs[at][task] for at in unit if len(runs[at].get(task, ()))] for unit in units]
+        found[task] = [values[0] if len(values) == 1 else np.concatenate(values) for values in of_units if values]
+    return found

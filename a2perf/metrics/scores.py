@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import itertools
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -20,6 +21,7 @@ import msgspec
 
 from a2perf import assets
 from a2perf._version import __version__
+from a2perf.constants import LONGEST_EPISODE
 from a2perf.metrics import application, registry
 from a2perf.metrics.runs_in_mode import ScoredRuns, scored_runs
 from a2perf.metrics.submitted import protocol_of, submitted_of
@@ -28,9 +30,9 @@ from a2perf.runs.bundles.agreement import NOT_COUNTED
 from a2perf.runs.bundles.layout import MODES
 from a2perf.runs.foreign.foreign_layouts import UNKNOWN_ENVIRONMENT
 from a2perf.runs.reading import identify, read_run
-from a2perf.runs.run import Run, RunFolder, RunIdentity
+from a2perf.runs.run import Run, RunFolder, RunIdentity, noise
+from a2perf.runs.seed_groups import grouped, is_environment_known, seed_key
 from a2perf.runs.stores.finding import find_runs, fingerprint_of
-from a2perf.runs.stores.seed_groups import grouped, is_environment_known, seed_key
 from a2perf.worker_pool import worker_pool
 
 SCHEMA = 1
@@ -59,6 +61,16 @@ class SeedGroup:
     def seeds(self) -> list[int | None]:
         """Root seed of each run."""
         return [run.identity.seed for run in self.runs]
+
+    @property
+    def policies(self) -> list[str]:
+        """Hash of the trained policy of each run, ``""`` if unknown."""
+        return [run.identity.policy for run in self.runs]
+
+    @property
+    def episodes(self) -> list[int]:
+        """Number of episodes of each run."""
+        return [sum(map(len, run.returns.get(self.mode, {}).values())) for run in self.runs]
 
     def seed_names(self) -> list[str]:
         """Returns a name for each run: ``"seed 3"`` if the seeds are unique, else its root."""
@@ -143,7 +155,7 @@ def score_group(algorithm: str, runs: Sequence[Run], mode: str, profile: Profile
 def _conditions(runs: Sequence[Run], data: ScoredRuns, mode: str) -> list[str]:
     """Returns what a reader of the scores of these runs, seeds of one another, should know, in words."""
     conditions = [] if is_environment_known(runs[0].identity, runs[0].folder) else [UNKNOWN_ENVIRONMENT]
-    known = [run.identity.seed for run in runs if run.identity.seed is not None]
+    known = [(run.identity.policy, run.identity.seed) for run in runs if run.identity.seed is not None]
     if len(set(known)) < len(known):
         conditions.append("two runs share a seed; they are not independent")
     if mode == "train" and len(data.curves) < len(runs):
@@ -156,6 +168,16 @@ def _conditions(runs: Sequence[Run], data: ScoredRuns, mode: str) -> list[str]:
         conditions.append(f"{changed} of {len(runs)} run(s) were changed after they ended; nothing here can be trusted")
     if unsound := sum(run.identity.state not in ("finished", "recorded") for run in runs):
         conditions.append(f"{unsound} of {len(runs)} run(s) did not finish; what they had measured is scored")
+    noisy = [reasons for run in runs if (reasons := noise(run))]
+    if noisy:
+        share = "" if len(runs) == 1 else f" in {len(noisy)} of {len(runs)} runs"
+        said = "; ".join(dict.fromkeys(itertools.chain.from_iterable(noisy)))
+        conditions.append(f"Times and energies unreliable, noisy host{share}: {said}.")
+    episodes = [episode for run in runs for of_task in run.episodes.values() for episode in of_task]
+    if cut := sum(episode.truncated and episode.length == LONGEST_EPISODE for episode in episodes):
+        conditions.append(f"{cut} of {len(episodes)} episodes were truncated after {LONGEST_EPISODE:,} steps")
+    warnings = [text for run in runs if run.manifest is not None for text in run.manifest.warnings]
+    conditions += dict.fromkeys(text for text in warnings if text.startswith("environment: "))
     return conditions
 
 
@@ -222,6 +244,8 @@ def _entry(folders: Sequence[RunFolder], runs: Sequence[Run], mode: str, profile
         "protocol": protocol_of(folder.path for folder in folders),
         "runs": [folder.label for folder in folders],
         "seeds": group.seeds,
+        "policies": group.policies,
+        "episodes": group.episodes,
         "conditions": group.conditions,
         "tasks": {
             task: {name: msgspec.to_builtins(value) for name, value in sorted(values.items()) if value.n > 0}

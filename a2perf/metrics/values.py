@@ -6,6 +6,7 @@ estimated. A value that could not be computed is ``None`` with the reason in ``c
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -16,8 +17,24 @@ from a2perf.errors import ConfigError, did_you_mean
 Category = Literal["application", "reliability", "system", "data"]
 Direction = Literal["max", "min", "none"]
 Profile = Literal["upstream", "corrected"]
+NORMALISED = "normalised_score"
+"""Name of the mean return on the scale of its task, which is not a metric of a run alone."""
 PROFILES: tuple[Profile, ...] = ("upstream", "corrected")
 _OLD_NAMES: dict[str, Profile] = {"a2perf": "upstream"}
+
+
+class Lead(enum.IntEnum):
+    """How early outputs show a metric: each level includes those below it."""
+
+    NONE = 0
+    TABLE = 1
+    """A row of the short tables of reports."""
+    TEXT = 2
+    """A line of printed scores, a column of tables of runs."""
+    COLUMN = 3
+    """A column of leaderboards."""
+    CHART = 4
+    """A chart of score against cost."""
 
 
 class MetricValue(msgspec.Struct, kw_only=True, frozen=True):

@@ -12,7 +12,8 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from a2perf.errors import UserError
-from a2perf.runs.bundles.run_record import StoredRun, literal
+from a2perf.runs.bundles.run_record import literal
+from a2perf.runs.run import Run
 
 FINISHED = ("finished",)
 
@@ -35,20 +36,21 @@ class RunQuery:
     legend: str | None = None
     text: str = ""
 
-    def matches(self, run: StoredRun) -> bool:
+    def matches(self, run: Run) -> bool:
         """Returns whether a run matches."""
+        record = run.record
         if self.states and run.state not in self.states:
             return False
-        if self.experiment is not None and self.experiment != run.experiment:
+        if self.experiment is not None and self.experiment != record.experiment:
             return False
-        if self.env_ids is not None and run.env_id not in self.env_ids:
+        if self.env_ids is not None and record.env_id not in self.env_ids:
             return False
-        if not {*self.tags} <= {*run.tags} or not {*self.without_tags}.isdisjoint(run.tags):
+        if not {*self.tags} <= {*record.tags} or not {*self.without_tags}.isdisjoint(record.tags):
             return False
-        if self.user is not None and self.user != run.user:
+        if self.user is not None and self.user != record.user:
             return False
         return all(
-            key in run.config and any(_same(run.config[key], wanted) for wanted in values)
+            key in record.config and any(_same(record.config[key], wanted) for wanted in values)
             for key, values in self.config.items()
         )
 

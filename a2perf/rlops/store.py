@@ -5,7 +5,6 @@ The journal of tags is the truth beside the bundles; ``runs.store`` reads the ru
 
 from __future__ import annotations
 
-import datetime
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,7 +15,8 @@ import msgspec
 from a2perf.errors import UserError, did_you_mean, names_text
 from a2perf.rlops.filters import RunQuery
 from a2perf.rlops.tags import TagJournal
-from a2perf.runs.bundles.run_record import TAGS_FILE, StoredRun
+from a2perf.runs.bundles.run_record import TAGS_FILE
+from a2perf.runs.run import Run
 from a2perf.runs.stores.store import RunStore
 
 _MOST_NAMES = 20
@@ -33,24 +33,21 @@ class Store(RunStore):
         super().__init__(path, create=create)
         self.tags = TagJournal(self.path / TAGS_FILE)
 
-    def runs(self, query: RunQuery | None = None, *, as_of: datetime.datetime | None = None) -> list[StoredRun]:
-        """Returns the runs that a query means, by experiment, environment, version and seed.
+    def runs(self, query: RunQuery | None = None) -> list[Run]:
+        """Returns the runs that a query means, by experiment, environment, version and seed."""
+        known = super().runs()
+        tags = self.tags.applied({run.name: run.record.tags for run in known})
+        for run in known:
+            run.record = msgspec.structs.replace(run.record, tags=tags[run.name])
+        return known if query is None else [run for run in known if query.matches(run)]
 
-        Args:
-            as_of: a run has the tags that it had then; runs that were started later are left out.
-        """
-        known = [run for run in super().runs() if as_of is None or _before(run.started_at, as_of)]
-        tags = self.tags.applied({run.run_id: run.tags for run in known}, as_of=as_of)
-        found = [msgspec.structs.replace(run, tags=tags[run.run_id]) for run in known]
-        return found if query is None else [run for run in found if query.matches(run)]
-
-    def select(self, query: RunQuery, *, as_of: datetime.datetime | None = None) -> list[StoredRun]:
+    def select(self, query: RunQuery) -> list[Run]:
         """Returns the runs that match a query, at least one.
 
         Raises:
             UserError: there is none; the message names the part of the query without a match and lists what exists.
         """
-        known = self.runs(as_of=as_of)
+        known = self.runs()
         found = [run for run in known if query.matches(run)]
         if not found:
             raise _nothing(query, known, self.path)
@@ -58,18 +55,11 @@ class Store(RunStore):
 
     def tag_names(self) -> dict[str, int]:
         """Returns every tag with the number of runs that have it."""
-        return dict(sorted(Counter(tag for run in self.runs() for tag in run.tags).items()))
+        return dict(sorted(Counter(tag for run in self.runs() for tag in run.record.tags).items()))
 
     def born_with(self, tag: str) -> list[str]:
         """Returns the runs that had a tag from their start."""
-        return [run.run_id for run in super().runs() if tag in run.tags]
-
-
-def _before(started_at: str, moment: datetime.datetime) -> bool:
-    try:
-        return datetime.datetime.fromisoformat(started_at) <= moment
-    except (ValueError, TypeError):  # unknown start
-        return True
+        return [run.name for run in super().runs() if tag in run.record.tags]
 
 
 def unknown_tag(tag: str, known: Sequence[str]) -> UserError:
@@ -77,33 +67,33 @@ def unknown_tag(tag: str, known: Sequence[str]) -> UserError:
     return UserError(f"no run has the tag {tag!r}{did_you_mean(tag, known)}", hint=_existing("tags", known))
 
 
-def _nothing(query: RunQuery, known: Sequence[StoredRun], path: Path) -> UserError:
+def _nothing(query: RunQuery, known: Sequence[Run], path: Path) -> UserError:
     """Returns the error that names the part of a query without a match and lists what exists."""
     if not known:
         return UserError(
             f"the store {path} holds no runs", hint="fill it with `a2perf benchmark` or `a2perf rlops import`"
         )
-    tags = sorted({tag for run in known for tag in run.tags})
+    tags = sorted({tag for run in known for tag in run.record.tags})
     for tag in query.tags:
         if tag not in tags:
             return unknown_tag(tag, tags)
-    experiments = sorted({run.experiment for run in known})
+    experiments = sorted({run.record.experiment for run in known})
     if query.experiment is not None and query.experiment not in experiments:
         return UserError(
             f"no run is of the experiment {query.experiment!r}{did_you_mean(query.experiment, experiments)}",
             hint=_existing("experiments", experiments),
         )
-    envs = sorted({run.env_id for run in known})
+    envs = sorted({run.record.env_id for run in known})
     for env in query.env_ids or ():
         if env not in envs:
             return UserError(f"no run is on {env!r}{did_you_mean(env, envs)}", hint=_existing("environments", envs))
-    users = sorted({run.user for run in known})
+    users = sorted({run.record.user for run in known})
     if query.user is not None and query.user not in users:
         return UserError(f"no run is by {query.user!r}", hint=_existing("users", users))
     for key, values in query.config.items():
-        held = sorted({str(run.config[key]) for run in known if key in run.config})
+        held = sorted({str(run.record.config[key]) for run in known if key in run.record.config})
         if not held:
-            keys = sorted({name for run in known for name in run.config})
+            keys = sorted({name for run in known for name in run.record.config})
             return UserError(
                 f"no run is configured with {key!r}{did_you_mean(key, keys)}", hint=_existing("keys", keys)
             )

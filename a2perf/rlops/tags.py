@@ -81,11 +81,10 @@ class TagJournal:
             raise UserError(f"{self.path} cannot be written: {error.strerror}") from error
         return change
 
-    def changes(self, *, as_of: datetime.datetime | None = None) -> list[TagChange]:
-        """Returns the changes made up to a time, oldest first."""
+    def changes(self) -> list[TagChange]:
+        """Returns the changes, oldest first."""
         known = [entry for entry in self._entries() if isinstance(entry, dict)]
-        made = [msgspec.convert(entry, TagChange) for entry in known if entry.get("action") in ("add", "remove")]
-        return [change for change in made if as_of is None or change.time <= as_of]
+        return [msgspec.convert(entry, TagChange) for entry in known if entry.get("action") in ("add", "remove")]
 
     def _entries(self) -> Iterator[dict[str, Any]]:
         if packed_place(self.path) is None:
@@ -100,12 +99,10 @@ class TagJournal:
         """Returns the changes of one tag, oldest first."""
         return [change for change in self.changes() if change.tag == tag]
 
-    def applied(
-        self, own: Mapping[str, Iterable[str]], *, as_of: datetime.datetime | None = None
-    ) -> dict[str, list[str]]:
+    def applied(self, own: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
         """Returns the tags of runs, sorted: those that they were born with, then the journal's changes in order."""
         tags = {run: set(given) for run, given in own.items()}
-        for change in self.changes(as_of=as_of):
+        for change in self.changes():
             for run in change.runs:
                 if run in tags:
                     (tags[run].add if change.action == "add" else tags[run].discard)(change.tag)
@@ -120,22 +117,3 @@ def check_tag(tag: str) -> None:
     """
     if not _NAME.fullmatch(tag):
         raise UserError(f"{tag!r} cannot be a tag", hint="use no space and none of ; ! ? , & =")
-
-
-def parse_date(text: str) -> datetime.datetime:
-    """Reads a date or time; a date means its end, a time without zone is local.
-
-    Raises:
-        UserError: it is neither.
-    """
-    try:
-        if re.fullmatch(r"\d{4}-\d\d-\d\d", text):
-            day = datetime.date.fromisoformat(text)
-            moment = datetime.datetime.combine(day, datetime.time.max)
-        else:
-            moment = datetime.datetime.fromisoformat(text)
-    except ValueError as error:
-        raise UserError(
-            f"{text!r} is not a date", hint="write 2026-11-20, 2026-11-20T17:00 or 2026-11-20T17:00:00+00:00"
-        ) from error
-    return moment.astimezone() if moment.tzinfo is None else moment

@@ -1,6 +1,6 @@
 """Reads the notes of a training run about the offline datasets that it used and their cost.
 
-``a2perf.datasets.open_dataset`` writes the notes into the artifacts of the run. The participant can change them like
+``a2perf.open_dataset`` writes the notes into the artifacts of the run. The participant can change them like
 everything there, so they are bounded in size, checked field by field, and count as claims.
 """
 
@@ -65,9 +65,11 @@ class DatasetNote(msgspec.Struct, kw_only=True, frozen=True):
     def problems(self) -> list[str]:
         """Returns the fields with impossible values: energies and counts are finite and not negative."""
         amounts = {
-            "per_sample_kwh": [self.per_sample_kwh], "checkpoint_kwh": self.checkpoint_kwh,
-            "generation.kwh": [self.generation.kwh], "training.kwh": [self.training.kwh],
-        }  # fmt: skip
+            "per_sample_kwh": [self.per_sample_kwh],
+            "checkpoint_kwh": self.checkpoint_kwh,
+            "generation.kwh": [self.generation.kwh],
+            "training.kwh": [self.training.kwh],
+        }
         wrong = [name for name, values in amounts.items() if not all(kwh is None or _is_amount(kwh) for kwh in values)]
         return [*wrong, *(["samples"] if not 0 <= self.samples < 2**63 else [])]
 

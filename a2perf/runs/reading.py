@@ -13,15 +13,16 @@ import msgspec
 from a2perf.errors import ConfigError, UserError
 from a2perf.plain_text import plain_text, terminal_line
 from a2perf.records import Failure, TrainResults
-from a2perf.runs.bundles import bundle_reading, layout
+from a2perf.runs import bundle_reading
+from a2perf.runs.bundles import layout
 from a2perf.runs.bundles.bundle_reader import BundleReader
 from a2perf.runs.bundles.layout import MODES
-from a2perf.runs.bundles.submission_info import info_of
+from a2perf.runs.bundles.tables import table_of
 from a2perf.runs.foreign import foreign_layouts
-from a2perf.runs.foreign.tables import table_of
 from a2perf.runs.formats import RunFormat, run_formats
 from a2perf.runs.run import BUNDLE, IN_MEMORY, MediaFile, Run, RunDetails, RunFolder, RunIdentity
 from a2perf.runs.stores.finding import find_runs, fingerprint_of, named_uniquely
+from a2perf.runs.submission_info import info_of
 from a2perf.stranger_files import StrangerFileError
 
 MAX_CONDITIONS, MAX_CONDITION_CHARACTERS = 1000, 2000
@@ -41,6 +42,7 @@ AnyRuns: TypeAlias = Union[Run, HasRun, str, "os.PathLike[str]", Iterable[Any]]
 """What every command and function takes as runs; an iterable holds any of these."""
 LOG_TAIL_BYTES = 8192
 LOG_TAIL_LINES = 20
+_MEDIA = (".png", ".mp4", layout.STATES)
 
 
 def identify(folder: RunFolder) -> RunIdentity:
@@ -137,14 +139,14 @@ def read_runs(given: AnyRuns) -> list[Run]:
                 if run.folder.layout == IN_MEMORY.layout:
                     in_memory.append(run)
                 else:
-                    known.setdefault(str(run.folder.path), run)
+                    known.setdefault(run.folder.key, run)
     if not in_memory and not known and not paths:
         raise ConfigError("no runs were given", hint="give a bundle, or a folder that holds runs")
     order = {mode: place for place, mode in enumerate(MODES)}
-    found = [folder for folder in (find_runs(paths) if paths else []) if os.path.abspath(folder.path) not in known]
+    found = [folder for folder in (find_runs(paths) if paths else []) if folder.key not in known]
     folders = named_uniquely([*(run.folder for run in known.values()), *found])
     folders.sort(key=lambda folder: (folder.root, order.get(folder.path.name if folder.layout == BUNDLE else "", -1)))
-    return [*in_memory, *(known.get(os.path.abspath(folder.path)) or run_at(folder) for folder in folders)]
+    return [*in_memory, *(known.get(folder.key) or run_at(folder) for folder in folders)]
 
 
 def read_details(run: Run) -> RunDetails:
@@ -171,8 +173,8 @@ def read_details(run: Run) -> RunDetails:
         trace=trace if trace is not None and trace.rows else None,
         train=reader.record(layout.TRAIN, TrainResults),  # a broken one is a condition of the run already
         task_failures=failures,
-        media=_media(run, reader, (".png", ".mp4")),
-        final_states=_media(run, reader, ("",), without=(".png", ".mp4")),
+        media=_media(run, reader, _MEDIA),
+        final_states=_media(run, reader, ("",), without=_MEDIA),
         log_tail=_log_tail(reader),
         conditions=tuple(conditions),
     )

@@ -14,8 +14,9 @@ Scores, reports and verdicts read the same points, by these rules:
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
@@ -23,22 +24,43 @@ from numpy.typing import NDArray
 
 from a2perf.errors import UserError
 from a2perf.runs.bundles.files import FileStatus
-from a2perf.runs.bundles.log_files import LogFiles, LogKind, child_name, is_hparams_folder, reader_of
+from a2perf.runs.bundles.tables import is_absent
+from a2perf.runs.events.log_files import LogFiles, LogKind, child_name, is_hparams_folder, reader_of
 from a2perf.runs.events.series_cache import CachedLog, Columns, SeriesCache
-from a2perf.runs.foreign.tables import is_absent
 from a2perf.stranger_files import StrangerFileError
 
 RETURN_TAGS = (
-    "Metrics/AverageReturn", "rollout/ep_rew_mean", "eval/mean_reward", "charts/episodic_return",
-    "return", "mean_return", "episode_return", "average_return", "return_mean", "AverageReturn", "reward", "value", "r",
-)  # fmt: skip
+    "Metrics/AverageReturn",
+    "rollout/ep_rew_mean",
+    "eval/mean_reward",
+    "charts/episodic_return",
+    "return",
+    "mean_return",
+    "episode_return",
+    "average_return",
+    "return_mean",
+    "AverageReturn",
+    "reward",
+    "value",
+    "r",
+)
 EVALUATED_RETURN = "inference/episode_return"
 """The evaluator's measurement; it is the return of a run that logged none."""
 STEP_COLUMNS = (
-    "env_steps", "total_env_steps", "environment_steps", "time/total_timesteps", "total_timesteps", "timesteps",
-    "total_steps", "steps", "step", "iteration",
-)  # fmt: skip
+    "env_steps",
+    "total_env_steps",
+    "environment_steps",
+    "time/total_timesteps",
+    "total_timesteps",
+    "timesteps",
+    "total_steps",
+    "steps",
+    "step",
+    "iteration",
+)
 TIME_COLUMNS = ("time/time_elapsed", "time_elapsed", "elapsed_s", "wall_s", "wall_time", "time_s", "seconds")
+FINAL_VALUES = 100
+"""The final return of a training run is the mean of so many last values of its curve."""
 MAX_EVENT_BYTES = 2 << 30
 MAX_EVENT_BYTES_OF_RUN = 8 << 30
 MAX_POINTS_OF_RUN = 20_000_000
@@ -117,14 +139,21 @@ class SeriesReader:
     Args:
         cache: of log files; None reads them directly.
         mode: mode of the bundle, a prefix of the names of the evaluator's rollouts.
+        held: files that were read already, by path.
     """
 
-    def __init__(self, logs: LogFiles, cache: SeriesCache | None = None, mode: str = "") -> None:
+    def __init__(
+        self,
+        logs: LogFiles,
+        cache: SeriesCache | None = None,
+        mode: str = "",
+        held: Mapping[str, CachedLog] = MappingProxyType({}),
+    ) -> None:
         self.notes = list(logs.notes)
         self._logs = logs
         self._cache = cache
         self._mode = mode
-        self._fresh: dict[str, CachedLog] = {}
+        self._fresh: dict[str, CachedLog] = dict(held)
         self._opened: dict[LogKind, list[tuple[FileStatus, CachedLog]]] = {}
 
     def is_cached(self) -> bool:
@@ -230,8 +259,8 @@ class SeriesReader:
         files = self._logs.files
         reader = reader_of(files, status.path, kind)
         try:
-            if self._cache is None:
-                return CachedLog.of(reader(0), status)
+            if self._cache is None or kind is LogKind.MLFLOW:  # its metrics are other files, which change by themselves
+                return CachedLog.of(reader(), status)
             return self._cache.read(files, status, reader, again=again)
         except (StrangerFileError, UserError) as error:
             words = error.message.removeprefix(f"{status.path} ").removeprefix(f"{status.path}: ")
@@ -317,6 +346,8 @@ class SeriesReader:
             if len({column.size for column in table}) > 1:
                 continue
             back = np.diff(table[2], prepend=table[2][:1]) < 0
+            if back.sum() > max(5, back.size / 4):  # processes wrote it at the same time, each with its own clock
+                table[2], back = np.maximum.accumulate(table[2]), np.zeros_like(back)
             if back.any():
                 self.notes.append(f"{status.path}: the run was resumed {int(back.sum())} time(s)")
             columns.append([*table, np.cumsum(back)])

@@ -37,11 +37,21 @@ STOCK = EMISSIONS.replace("ram_process,", "") + ",pue"
 
 def manifest(mode: str, seed: int, *, task: str = "trot", name: str = "agent", **changes: Any) -> Manifest:
     fields: dict[str, Any] = {
-        "a2perf_version": "1.0.0", "mode": mode, "domain": "quadruped_locomotion", "task": task, "env_id": "Env-v0",
-        "env_kwargs": {}, "env_fingerprint": "f" * 8, "root_seed": seed, "seeds": {}, "participant_args": {},
-        "submission": SubmissionIdentity(name=name, path="agent", sha256="a" * 8), "config_sha256": "c" * 8,
-        "state": RunState.FINISHED, "attempts": [Attempt(started_at="", host="h", pid=1, boot_id="")],
-    }  # fmt: skip
+        "a2perf_version": "1.0.0",
+        "mode": mode,
+        "domain": "quadruped_locomotion",
+        "task": task,
+        "env_id": "Env-v0",
+        "env_kwargs": {},
+        "env_fingerprint": "f" * 8,
+        "root_seed": seed,
+        "seeds": {},
+        "participant_args": {},
+        "submission": SubmissionIdentity(name=name, path="agent", sha256="a" * 8),
+        "config_sha256": "c" * 8,
+        "state": RunState.FINISHED,
+        "attempts": [Attempt(started_at="", host="h", pid=1, boot_id="")],
+    }
     return Manifest(**{**fields, **changes})
 
 
@@ -81,9 +91,14 @@ def emissions_rows(rows: int, *, run_id: str = "r", power: float = 40.0, ram: fl
 def _latency(count: int) -> LatencySummary:
     numbers = dict.fromkeys(("mean_s", "std_s", "min_s", "median_s", "p90_s", "p99_s", "max_s"), 0.001)
     return LatencySummary(
-        includes="infer_once only", clock="participant process", count=count, warmup_count=5, first_s=0.01,
-        throughput_hz=1000.0, **numbers,
-    )  # fmt: skip
+        includes="infer_once only",
+        clock="participant process",
+        count=count,
+        warmup_count=5,
+        first_s=0.01,
+        throughput_hz=1000.0,
+        **numbers,
+    )
 
 
 def episodes(returns: list[float], *, success: bool | None = None) -> list[Episode]:

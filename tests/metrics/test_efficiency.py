@@ -43,9 +43,12 @@ def test_a_lucky_point_is_not_reaching() -> None:
 
 def test_logged_times_and_the_energy_at_that_time() -> None:
     data = runs_of(
-        curves=[(RAMP * 100, RAMP)], curve_times=[(RAMP * 1.5, "start")], threshold=10.0,
-        tracking=[_report()], emissions=[_table()],
-    )  # fmt: skip
+        curves=[(RAMP * 100, RAMP)],
+        curve_times=[(RAMP * 1.5, "start")],
+        threshold=10.0,
+        tracking=[_report()],
+        emissions=[_table()],
+    )
     seconds, energy = _values(data)
     assert seconds.value == pytest.approx(12 * 1.5)
     assert energy.value == pytest.approx(12 * 1.5 * 0.01)
@@ -73,9 +76,12 @@ def test_processes_that_start_later_add_their_energy_from_then_on() -> None:
 def test_points_without_a_time_are_spread_evenly_and_that_is_an_estimate() -> None:
     without = runs_of(curves=[(RAMP, RAMP)], threshold=10.0, tracking=[_report()], emissions=[_table()])
     impossible = runs_of(
-        curves=[(RAMP, RAMP)], curve_times=[(RAMP * 1000, "start")], threshold=10.0,
-        tracking=[_report()], emissions=[_table()],
-    )  # fmt: skip
+        curves=[(RAMP, RAMP)],
+        curve_times=[(RAMP * 1000, "start")],
+        threshold=10.0,
+        tracking=[_report()],
+        emissions=[_table()],
+    )
     for data in (without, impossible):
         seconds, energy = _values(data)
         assert seconds.value == pytest.approx(40.0 * 12 / 20)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from a2perf.metrics.system_series import report_of_table
-from a2perf.runs.bundles.files import FolderFiles
-from a2perf.runs.foreign.tables import read_emissions
+from a2perf.runs.bundles.files import BundleFiles
+from a2perf.runs.bundles.tables import read_emissions
 from a2perf.runs.tracking_record import TrackingReport
 
 HEAD = (
@@ -23,7 +23,7 @@ def row(run: str, at: str, duration: float, watts: float, kwh: float, end: str =
 
 def report(folder: Path, *rows: str) -> tuple[TrackingReport, list[str]]:
     (folder / "emissions.csv").write_text("\n".join([HEAD, *rows]) + "\n")
-    columns, conditions = read_emissions(FolderFiles(folder), ["emissions.csv"])
+    columns, conditions = read_emissions(BundleFiles(folder), ["emissions.csv"])
     return report_of_table(columns), conditions
 
 
@@ -50,9 +50,11 @@ def test_workers_at_the_same_time_add_up_their_powers(tmp_path: Path) -> None:
 def test_rows_without_their_empty_columns_count_with_their_energies(tmp_path: Path) -> None:
     short = "Testland,TST,,Linux"
     found, conditions = report(
-        tmp_path, row("a", "10:00:10", 10, 20.0, 0.001), row("a", "10:00:20", 20, 20.0, 0.002, short),
+        tmp_path,
+        row("a", "10:00:10", 10, 20.0, 0.001),
+        row("a", "10:00:20", 20, 20.0, 0.002, short),
         row("b", "10:00:20", 10, 20.0, 0.004, short),
-    )  # fmt: skip
+    )
     assert found.energy.gross_kwh == pytest.approx(0.006)
     assert any("2 row(s) without their empty columns" in text for text in conditions)
 

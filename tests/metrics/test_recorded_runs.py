@@ -14,10 +14,10 @@ from a2perf.metrics.registry import score
 from a2perf.metrics.runs_in_mode import ScoredRuns
 from a2perf.records import RunState, SubmissionInfo, TaskView
 from a2perf.runs import Run, find_runs, read_run
-from a2perf.runs.bundles.submission_info import info_of
-from a2perf.runs.foreign.tables import read_table
+from a2perf.runs.bundles.tables import read_table
+from a2perf.runs.seed_groups import differing, seed_key
 from a2perf.runs.stores.finding import fingerprint_of
-from a2perf.runs.stores.seed_groups import differing, seed_key
+from a2perf.runs.submission_info import info_of
 from a2perf.storage import write_json
 from tests.metrics import event_bytes as made
 from tests.metrics import made_bundles

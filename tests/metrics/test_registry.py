@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 import tomllib
@@ -16,7 +17,7 @@ from a2perf.constants import ReliabilityMetrics, SystemMetrics
 from a2perf.errors import ConfigError, UserError
 from a2perf.metrics import registry
 from a2perf.metrics.definition import metric
-from a2perf.metrics.values import MetricValue
+from a2perf.metrics.values import Lead, MetricValue
 from a2perf.runs.run import Run
 from tests.installed_package import install
 from tests.metrics.made_runs import runs_of
@@ -52,6 +53,33 @@ def test_every_metric_says_what_it_is() -> None:
     assert {member.value for member in ReliabilityMetrics} <= set(metrics)
 
 
+def test_every_name_of_a_metric_is_found_by_grep(repository: Path) -> None:
+    code = "\n".join(
+        path.read_text() for folder in ("a2perf", "packages") for path in (repository / folder).rglob("*.py")
+    )
+    names = registry.all_metrics()
+    assert [name for name in names if f'"{name}"' not in code and f"def {name}(" not in code] == []
+
+
+def test_reports_name_no_metric(repository: Path) -> None:
+    names = {*registry.all_metrics()} - {"generalization", "returns"}  # also a mode, and a kind of chart
+    for path in (repository / "a2perf" / "report").rglob("*.py"):
+        texts = [node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant)]
+        assert names.isdisjoint(text for text in texts if isinstance(text, str)), path
+
+
+def test_metrics_that_lead_name_theirs_and_each_beside_another_exists() -> None:
+    metrics = registry.all_metrics()
+    for one in metrics.values():
+        assert len(one.title.split()) <= 4 or not one.leads(Lead.TEXT), one.name
+        assert one.beside in ("", *metrics), one.name
+    assert [one.name for one in registry.leading(Lead.CHART, "train")] == ["energy_gross"]
+    assert [one.name for one in registry.beside("latency_round_trip_mean")] == [
+        "latency_round_trip_median",
+        "latency_round_trip_p99",
+    ]
+
+
 @pytest.mark.parametrize(
     "given", [{}, {"tracking": [{}]}, {"tracking": [{"energy": None, "gpu": 3}], "emissions": [{}]}]
 )
@@ -85,7 +113,7 @@ def test_enums_work_from_a_gin_file(tmp_path: Path) -> None:
         "print([metric.name for metric in registry.select(chosen())])\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=False)
-    assert done.stdout.strip() == "['IqrAcrossRuns', 'cpu_time', 'wall_clock']", done.stderr[-2000:]
+    assert done.stdout.strip() == "['IqrAcrossRuns', 'wall_clock', 'cpu_time']", done.stderr[-2000:]
 
 
 def test_only_what_is_asked_for_is_computed() -> None:

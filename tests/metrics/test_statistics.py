@@ -236,11 +236,13 @@ def test_equal_values_have_the_width_of_the_runs_that_were_not_seen() -> None:
 @pytest.mark.parametrize("runs", [3, 5, 10])
 @pytest.mark.parametrize(
     ("draw", "truth", "least"),
-    [(lambda g, size: g.normal(size=size), 0.0, 0.94),
-     (lambda g, size: g.lognormal(0.0, 0.5, size), np.exp(0.125), 0.92),
-     (lambda g, size: g.lognormal(0.0, 1.0, size), np.exp(0.5), 0.84)],
+    [
+        (lambda g, size: g.normal(size=size), 0.0, 0.94),
+        (lambda g, size: g.lognormal(0.0, 0.5, size), np.exp(0.125), 0.92),
+        (lambda g, size: g.lognormal(0.0, 1.0, size), np.exp(0.5), 0.84),
+    ],
     ids=["normal", "lognormal, sigma 0.5", "lognormal, sigma 1"],
-)  # fmt: skip
+)
 def test_interval_of_few_runs_covers_the_mean(
     draw: Callable[..., np.ndarray], truth: float, least: float, runs: int
 ) -> None:

@@ -29,8 +29,13 @@ from tests.waiting import Child
 def _report(
     kwh: float, quality: str = "measured", unsure: dict[str, float] | None = None, **more: Any
 ) -> dict[str, Any]:
-    energy: dict[str, Any] = {"gross_kwh": kwh, "net_kwh": kwh / 2, "power_mean_w": 100.0, "quality": quality,
-                              "method": "rapl"}  # fmt: skip
+    energy: dict[str, Any] = {
+        "gross_kwh": kwh,
+        "net_kwh": kwh / 2,
+        "power_mean_w": 100.0,
+        "quality": quality,
+        "method": "rapl",
+    }
     if unsure is not None:
         energy |= {"gross_uncertainty": unsure, "net_uncertainty": {name: value / 2 for name, value in unsure.items()}}
     return {"energy": energy, "rss_peak_bytes": 2e9, "cpu_seconds": 5.0, "wall_s": 60.0, **more}
@@ -38,8 +43,14 @@ def _report(
 
 def _uncertainty(model: float, sampling: float) -> dict[str, float]:
     expanded = 2 * math.hypot(model, sampling)
-    return {"expanded_kwh": expanded, "coverage_factor": 2.0, "resolution_kwh": 0.0, "sampling_kwh": sampling,
-            "attribution_kwh": 0.0, "model_kwh": model}  # fmt: skip
+    return {
+        "expanded_kwh": expanded,
+        "coverage_factor": 2.0,
+        "resolution_kwh": 0.0,
+        "sampling_kwh": sampling,
+        "attribution_kwh": 0.0,
+        "model_kwh": model,
+    }
 
 
 def _fork_table(run_id: str = "a", rows: int = 4, **more: Any) -> dict[str, list[Any]]:
@@ -60,10 +71,19 @@ def _fork_table(run_id: str = "a", rows: int = 4, **more: Any) -> dict[str, list
 
 
 STOCK = {
-    "timestamp": ["2024-07-01T10:00:00"], "run_id": ["x"], "duration": ["120.5"], "emissions": ["0.02"],
-    "energy_consumed": ["0.05"], "cpu_energy": ["0.04"], "gpu_energy": ["0"], "ram_energy": ["0.01"],
-    "cpu_power": ["42.5"], "gpu_power": ["0.0"], "ram_power": ["3.0"], "codecarbon_version": ["2.6.0"],
-}  # fmt: skip
+    "timestamp": ["2024-07-01T10:00:00"],
+    "run_id": ["x"],
+    "duration": ["120.5"],
+    "emissions": ["0.02"],
+    "energy_consumed": ["0.05"],
+    "cpu_energy": ["0.04"],
+    "gpu_energy": ["0"],
+    "ram_energy": ["0.01"],
+    "cpu_power": ["42.5"],
+    "gpu_power": ["0.0"],
+    "ram_power": ["3.0"],
+    "codecarbon_version": ["2.6.0"],
+}
 
 
 def _stacked(*tables: dict[str, list[Any]]) -> dict[str, list[Any]]:

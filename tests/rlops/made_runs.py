@@ -17,13 +17,19 @@ METRIC = "charts/episodic_return"
 def manifest(mode: str = "command", *, state: RunState = RunState.FINISHED, seed: int = 1) -> Manifest:
     failure = Failure(kind=FailureKind.EXIT, where="command", message="exit status 1")
     return made_bundles.manifest(
-        mode, seed, task="CartPole-v1", domain="", env_id="CartPole-v1", env_fingerprint=None, state=state,
+        mode,
+        seed,
+        task="CartPole-v1",
+        domain="",
+        env_id="CartPole-v1",
+        env_fingerprint=None,
+        state=state,
         submission=SubmissionIdentity(name="ppo", path="/code", sha256="5" * 64, git_commit="4605546" + "0" * 33),
         attempts=[Attempt(started_at=START, host="elsewhere", pid=4242, boot_id="")],
         exit_code=0 if state is RunState.FINISHED else 1,
         failure=failure if state is RunState.FAILED else None,
         tracking={"wall_s": 12.5, "rss_peak_bytes": 2**28, "energy": {"gross_kwh": 0.002, "quality": "estimated"}},
-    )  # fmt: skip
+    )
 
 
 def events(series: Mapping[str, Sequence[tuple[int, float]]], *, wall: float = 1.6e9) -> bytes:

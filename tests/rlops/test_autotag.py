@@ -12,15 +12,21 @@ from a2perf.experiments.autotag import autotag, joined_tags
 from tests.rlops.conftest import Host
 
 IDENTITY = {
-    "GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b.c", "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@b.c",
-}  # fmt: skip
+    "GIT_AUTHOR_NAME": "a",
+    "GIT_AUTHOR_EMAIL": "a@b.c",
+    "GIT_COMMITTER_NAME": "a",
+    "GIT_COMMITTER_EMAIL": "a@b.c",
+}
 
 
 def git(folder: Path, *words: str) -> str:
     done = subprocess.run(
         ["git", "-C", str(folder), "-c", "protocol.file.allow=always", *words],
-        check=True, capture_output=True, text=True, env={**os.environ, **IDENTITY},
-    )  # fmt: skip
+        check=True,
+        capture_output=True,
+        text=True,
+        env={**os.environ, **IDENTITY},
+    )
     return done.stdout.strip()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sys
 from pathlib import Path
@@ -9,21 +10,25 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
-from msgspec.structs import replace
 
-from a2perf.rlops.compare.selection import differences
+from a2perf.rlops.compare.notices import differences
 from a2perf.rlops.store import Store
-from a2perf.runs.bundles.run_record import ExperimentRun, StoredRun
+from a2perf.runs.bundles.run_record import ExperimentRun
 from a2perf.runs.conditions import packages_of
+from a2perf.runs.run import Run
 from tests.made_submissions import a2perf
 from tests.rlops.made_runs import METRIC, write_run
 
 
+def executed(run: Run, **given: object) -> Run:
+    return dataclasses.replace(run, execution=dataclasses.replace(run.execution, **given))  # type: ignore[arg-type]
+
+
 @pytest.fixture
-def plain_run(tmp_path: Path) -> StoredRun:
+def plain_run(tmp_path: Path) -> Run:
     write_run(tmp_path / "runs", "ppo/E/v1/seed_1", env_id="E")
     (found,) = Store(tmp_path / "runs").runs()
-    return replace(found, python="CPython 3.11.7", packages={"numpy": "2.0", "torch": "2.4"})
+    return executed(found, python="CPython 3.11.7", packages={"numpy": "2.0", "torch": "2.4"})
 
 
 def test_packages_are_those_of_the_python_that_a_command_names(tmp_path: Path) -> None:
@@ -40,19 +45,22 @@ def test_packages_are_those_of_the_python_that_a_command_names(tmp_path: Path) -
     assert packages_of(["./train.sh"]) == packages_of(["/no/such/python3"]) == {}
 
 
-def test_equal_or_unknown_conditions_are_not_mentioned(plain_run: StoredRun) -> None:
-    unknown = replace(plain_run, host="", started_at="", python="", packages={})
+def test_equal_or_unknown_conditions_are_not_mentioned(plain_run: Run) -> None:
+    unknown = executed(plain_run, host="", started_at="", python="", packages={})
     assert differences([plain_run], [plain_run]) == []
     assert differences([plain_run], [unknown]) == differences([unknown], [plain_run]) == []
-    tomorrow = replace(plain_run, started_at="2026-11-02T08:00:00.000+00:00")
+    tomorrow = executed(plain_run, started_at="2026-11-02T08:00:00.000+00:00")
     assert differences([plain_run, tomorrow], [plain_run]) == []
 
 
-def test_each_condition_that_differs_is_named(plain_run: StoredRun) -> None:
-    other = replace(
-        plain_run, host="node7", started_at="2026-11-20T08:00:00.000+00:00", python="CPython 3.12.1",
+def test_each_condition_that_differs_is_named(plain_run: Run) -> None:
+    other = executed(
+        plain_run,
+        host="node7",
+        started_at="2026-11-20T08:00:00.000+00:00",
+        python="CPython 3.12.1",
         packages={"numpy": "2.1", "torch": "2.4", "jax": "0.5"},
-    )  # fmt: skip
+    )
     assert differences([other], [plain_run]) == [
         "hosts differ (node7 against elsewhere)",
         "no day has runs of both (2026-11-20 against 2026-11-01)",
@@ -61,7 +69,7 @@ def test_each_condition_that_differs_is_named(plain_run: StoredRun) -> None:
     ]
     # the same two hosts on both sides are what interleaving gives
     assert differences([other, plain_run], [plain_run, other]) == []
-    many = replace(plain_run, packages={f"p{at}": "1" for at in range(9)})
+    many = executed(plain_run, packages={f"p{at}": "1" for at in range(9)})
     assert differences([many], [plain_run])[-1].endswith("p3 1 against missing and 6 more)")
 
 
@@ -69,8 +77,15 @@ def test_comparison_and_record_carry_the_notice(tmp_path: Path) -> None:
     store = tmp_path / "runs"
     for tag, numpy in (("new", "2.1"), ("old", "2.0")):
         for seed in range(1, 4):
-            path = write_run(store, f"ppo/E/{tag}/seed_{seed}", env_id="E", seed=seed, tags=[tag], version=tag,
-                             curves={METRIC: [(step, 100.0 + seed) for step in range(9)]})  # fmt: skip
+            path = write_run(
+                store,
+                f"ppo/E/{tag}/seed_{seed}",
+                env_id="E",
+                seed=seed,
+                tags=[tag],
+                version=tag,
+                curves={METRIC: [(step, 100.0 + seed) for step in range(9)]},
+            )
             record = msgspec.json.decode((path / "rlops.json").read_bytes(), type=ExperimentRun)
             record.packages = {"numpy": numpy}
             (path / "rlops.json").write_bytes(msgspec.json.encode(record))

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import msgspec
 import pytest
 
 from a2perf.errors import UserError
 from a2perf.rlops.filters import RunQuery, parse_experiment, parse_tag_expression
-from a2perf.runs.bundles.run_record import StoredRun, config_of
+from a2perf.runs.bundles.run_record import ExperimentRun, config_of
+from a2perf.runs.run import Run, RunIdentity
 
-RUN = StoredRun(
-    run_id="ppo/CartPole-v1/v1/seed_1", path=Path("run"), experiment="ppo", env_id="CartPole-v1", seed=1, version="v1",
-    tags=["a", "b", "pr-7"], user="ada", state="finished",
+RECORD = ExperimentRun(
+    experiment="ppo",
+    env_id="CartPole-v1",
+    seed=1,
+    version="v1",
+    tags=["a", "b", "pr-7"],
+    user="ada",
     config={"env_id": "CartPole-v1", "exp_name": "ppo_jax", "gym_id": "Pong", "gamma": 0.99, "cuda": False, "seed": 1},
-)  # fmt: skip
+)
+RUN = Run(RunIdentity(state="finished"), record=RECORD)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +75,7 @@ def test_experiment_filter_selects(query: str, fits: bool) -> None:
 
 
 def test_only_finished_runs_unless_asked_otherwise() -> None:
-    failed = msgspec.structs.replace(RUN, state="failed")
+    failed = Run(RunIdentity(state="failed"), record=RECORD)
     assert not RunQuery().matches(failed)
     assert RunQuery(states=()).matches(failed)
     assert RunQuery(states=("failed",)).matches(failed)
@@ -97,5 +100,9 @@ def test_experiment_filter_says_what_is_wrong(word: str, said: str) -> None:
 def test_configuration_of_a_command_line() -> None:
     line = "python train.py --cuda False --learning-rate=3e-4 --track --hidden 64 32 --name x"
     assert config_of(line.split()) == {
-        "cuda": False, "learning_rate": 3e-4, "track": True, "hidden": [64, 32], "name": "x",
-    }  # fmt: skip
+        "cuda": False,
+        "learning_rate": 3e-4,
+        "track": True,
+        "hidden": [64, 32],
+        "name": "x",
+    }

@@ -12,18 +12,13 @@ from typing import Any
 import pytest
 
 from a2perf.errors import UserError
-from a2perf.experiments.benchmark_matrix import (
-    BenchmarkMatrix,
-    MatrixResult,
-    command_matrix,
-    run_matrix,
-    submission_matrix,
-)
-from a2perf.launch import Conductor, get_launcher
+from a2perf.experiments.benchmark_matrix import BenchmarkMatrix, command_matrix, run_matrix, submission_matrix
+from a2perf.launch import Conductor, ExperimentResult, State, get_launcher
 from a2perf.records import Manifest
 from a2perf.rlops.store import Store
 from a2perf.runs.bundles.bundle import validate
 from a2perf.runs.bundles.run_record import AutotagRecord, ExperimentRun
+from a2perf.runs.stores.store import read_curve
 from a2perf.storage import read_record
 from tests.rlops.made_runs import METRIC, events
 from tests.waiting import Child, is_alive, until
@@ -82,20 +77,39 @@ def planned(
     command = " ".join([PYTHON, "train.py", *words])
     tag = AutotagRecord(tag="v1-dirty-12345678", describe="v1", dirty=True)
     return command_matrix(
-        project / "runs", command, envs, range(1, seeds + 1), tag=lambda folder: tag, cwd=project, alone=alone,
+        project / "runs",
+        command,
+        envs,
+        range(1, seeds + 1),
+        tag=lambda folder: tag,
+        cwd=project,
+        alone=alone,
         environment={"WANDB_TAGS": "mine"},
-    )  # fmt: skip
+    )
 
 
 def benchmark(*envs: str, words: str = "", seeds: int = 1, workers: int = 1) -> list[str]:
     """Returns the command line of a matrix."""
     return [
-        sys.executable, "-m", "a2perf", "benchmark", "--env-ids", *envs, "--command", f"{PYTHON} train.py {words}",
-        "--num-seeds", str(seeds), "--workers", str(workers), "--no-auto-tag", "--store", "runs",
-    ]  # fmt: skip
+        sys.executable,
+        "-m",
+        "a2perf",
+        "benchmark",
+        "--env-ids",
+        *envs,
+        "--command",
+        f"{PYTHON} train.py {words}",
+        "--num-seeds",
+        str(seeds),
+        "--workers",
+        str(workers),
+        "--no-auto-tag",
+        "--store",
+        "runs",
+    ]
 
 
-def conducted(matrix: BenchmarkMatrix, workers: int, **watching: Any) -> MatrixResult:
+def conducted(matrix: BenchmarkMatrix, workers: int, **watching: Any) -> ExperimentResult:
     with Conductor(get_launcher("local"), workers) as conductor:
         return run_matrix(matrix, conductor, **watching)
 
@@ -110,17 +124,16 @@ def test_nine_parallel_runs_each_get_their_own_curve(project: Path, monkeypatch:
     runs = store.runs()
     assert len(runs) == 9
     for run in runs:
-        assert (run.state, run.experiment, run.source) == ("finished", "train", "command")
-        assert run.tags == ["mine", "v1-dirty-12345678"]
-        assert run.wall_s is not None
-        assert run.wall_s > 0
-        assert run.memory_bytes is not None
-        curve = store.curve(run)
+        assert (run.state, run.record.experiment, run.record.source) == ("finished", "train", "command")
+        assert run.record.tags == ["mine", "v1-dirty-12345678"]
+        assert run.execution.wall_s is not None
+        assert run.execution.wall_s > 0
+        curve = read_curve(run)
         assert curve is not None
-        assert run.seed is not None
-        assert curve.values.tolist() == [100.0 * ENVS.index(run.env_id) + run.seed] * 5
-        assert validate(run.path / "command") == []
-        log = (run.path / "command" / "logs" / "output.log").read_text()
+        assert run.record.seed is not None
+        assert curve.values.tolist() == [100.0 * ENVS.index(run.record.env_id) + run.record.seed] * 5
+        assert validate(run.folder.path / "command") == []
+        log = (run.folder.path / "command" / "logs" / "output.log").read_text()
         assert log == "tags mine,v1-dirty-12345678 mode offline\ndone\n"
 
 
@@ -128,9 +141,9 @@ def test_usual_folder_names_and_the_folder_that_is_given(project: Path) -> None:
     assert conducted(planned(project, envs=ENVS[:1], seeds=1), workers=1).exit_code == 0
     assert conducted(planned(project, "--where", "given", envs=ENVS[:1], seeds=1), workers=1).exit_code == 0
     store = Store(project / "runs")
-    usual, given = sorted(store.runs(), key=lambda run: run.config.get("where", ""))
-    assert [curve.values[0] for run in (usual, given) if (curve := store.curve(run))] == [1.0, 1.0]
-    record = read_record(usual.path / "rlops.json", ExperimentRun)
+    usual, given = sorted(store.runs(), key=lambda run: run.record.config.get("where", ""))
+    assert [curve.values[0] for run in (usual, given) if (curve := read_curve(run))] == [1.0, 1.0]
+    record = read_record(usual.folder.path / "rlops.json", ExperimentRun)
     (note,) = record.notes
     assert note.startswith("runs/CartPole-v1__train__1__1700000000/events")
     assert record.config["exp_name"] == "train"
@@ -144,22 +157,24 @@ def test_failed_runs_are_told_and_cost_only_themselves(project: Path) -> None:
     matrix = planned(project, envs=("Broken-v0", "Deadly-v0", "CartPole-v1"), seeds=1)
     told: list[tuple[str, str | None, str]] = []
     result = conducted(
-        matrix, workers=3,
+        matrix,
+        workers=3,
         on_event=lambda event: (
             event.entry and told.append((event.entry.state.value, event.entry.kind, event.entry.reason))
         ),
-    )  # fmt: skip
+    )
     assert result.exit_code == 1
-    assert result.executed is not None
-    assert dict(result.executed.failed) == {"exit": 1, "signal": 1}
+    assert dict(result.failed) == {"exit": 1, "signal": 1}
     reasons = [reason for what, _, reason in told if what == "failed"]
     assert sum("ended with status 7" in reason for reason in reasons) == 1
     assert sum("was ended by SIGSEGV" in reason for reason in reasons) == 1
-    states = {run.env_id: run for run in Store(project / "runs").runs()}
+    states = {run.record.env_id: run for run in Store(project / "runs").runs()}
     assert {env: run.state for env, run in states.items()} == {
-        "Broken-v0": "failed", "Deadly-v0": "failed", "CartPole-v1": "finished",
-    }  # fmt: skip
-    manifest = read_record(states["Broken-v0"].path / "command" / "manifest.json", Manifest)
+        "Broken-v0": "failed",
+        "Deadly-v0": "failed",
+        "CartPole-v1": "finished",
+    }
+    manifest = read_record(states["Broken-v0"].folder.path / "command" / "manifest.json", Manifest)
     assert manifest.failure is not None
     assert (manifest.failure.exit_code, manifest.failure.log) == (7, "logs/output.log")
     assert "about to break" in (manifest.failure.traceback or "")
@@ -171,15 +186,17 @@ def test_same_command_keeps_finished_runs_and_repeats_the_others(project: Path) 
     before = {path.name for path in (project / "marks").iterdir()}
     kept: list[str] = []
     again = conducted(
-        planned(project, envs=envs, seeds=1), workers=2, on_kept=lambda runs: kept.extend(run.env_id for run in runs)
+        planned(project, envs=envs, seeds=1),
+        workers=2,
+        on_ready=lambda queue: kept.extend(one.key for one in queue.entries() if one.state is State.FINISHED),
     )
-    assert kept == ["CartPole-v1"]
-    assert again.exit_code == 1
+    assert [key.split("/")[1] for key in kept] == ["CartPole-v1"]
+    assert (again.exit_code, again.attempts) == (1, 1)
     new = {path.name for path in (project / "marks").iterdir()} - before
     assert [name.rsplit("-", 2)[0] for name in new] == ["Broken-v0"]
     # a third environment leaves what is there alone
     more = conducted(planned(project, envs=("CartPole-v1", "Acrobot-v1"), seeds=1), workers=2)
-    assert (more.exit_code, len(more.kept)) == (0, 1)
+    assert (more.exit_code, more.attempts, more.counts[State.FINISHED]) == (0, 1, 2)
     # other words, other runs
     assert planned(project, "--sleep 0").runs[0].folder != planned(project).runs[0].folder
 
@@ -198,8 +215,8 @@ def test_killed_matrix_goes_on_where_it_was(project: Path) -> None:
     done = subprocess.run(words, cwd=project, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     runs = Store(project / "runs").runs()
-    assert [(run.state, run.seed) for run in runs] == [("finished", 1)] * 3
-    assert all(len(list((run.path / "command").rglob("events.out*"))) == 1 for run in runs)
+    assert [(run.state, run.record.seed) for run in runs] == [("finished", 1)] * 3
+    assert all(len(list((run.folder.path / "command").rglob("events.out*"))) == 1 for run in runs)
     assert len(list((project / "marks").iterdir())) <= started + 3
 
 
@@ -261,20 +278,30 @@ def test_commands_that_cannot_run_are_refused(project: Path, command: str, said:
 
 def test_submission_goes_through_the_evaluator(repository: Path, tmp_path: Path) -> None:
     matrix = submission_matrix(
-        tmp_path, repository / "examples" / "greedy_placer", ["train.gin"], ["CircuitTraining-ToyMacro-v0"], [5],
-        experiment="greedy", environment={"WANDB_TAGS": "mine"},
-    )  # fmt: skip
+        tmp_path,
+        repository / "examples" / "greedy_placer",
+        ["train.gin"],
+        ["CircuitTraining-ToyMacro-v0"],
+        [5],
+        experiment="greedy",
+        environment={"WANDB_TAGS": "mine"},
+    )
     (line,) = matrix.command_lines()
     assert line.startswith("a2perf run --submission ")
-    assert "--domain circuit_training" in line  # the gin file may name another domain
+    assert "--task CircuitTraining-ToyMacro-v0" in line  # the gin file may name another domain
     result = conducted(matrix, workers=1)
     assert result.exit_code == 0, (matrix.runs[0].folder / "launch.log").read_text()
     (run,) = Store(tmp_path).runs()
-    assert (run.experiment, run.env_id, run.seed) == ("greedy", "CircuitTraining-ToyMacro-v0", 5)
-    assert (run.source, run.state, run.modes, run.tags) == ("submission", "finished", ("train",), ["mine"])
-    manifest = read_record(run.path / "train" / "manifest.json", Manifest)
+    assert (run.record.experiment, run.record.env_id, run.record.seed) == ("greedy", "CircuitTraining-ToyMacro-v0", 5)
+    assert (run.record.source, run.state, list(run.logs), run.record.tags) == (
+        "submission",
+        "finished",
+        ["train"],
+        ["mine"],
+    )
+    manifest = read_record(run.folder.path / "train" / "manifest.json", Manifest)
     assert manifest.root_seed == 5
-    assert len(conducted(matrix, workers=1).kept) == 1
+    assert conducted(matrix, workers=1).attempts == 0
 
 
 def test_environments_and_seeds_are_given_once_each(project: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import os
 import shutil
 import subprocess
@@ -17,12 +16,11 @@ from a2perf.errors import UserError
 from a2perf.records import Episode, Manifest, RolloutResults, RunState
 from a2perf.rlops.filters import RunQuery, parse_experiment
 from a2perf.rlops.store import Store
-from a2perf.rlops.tags import parse_date
 from a2perf.runs.bundles.bundle import open_bundle
-from a2perf.runs.bundles.run_record import StoredRun
+from a2perf.runs.run import Run
 from a2perf.runs.series import Series
 from a2perf.runs.stores.index import INDEX_FILE
-from a2perf.runs.stores.store import store_folder
+from a2perf.runs.stores.store import logged_names, read_curve, read_curves, store_folder
 from a2perf.storage import read_record, write_record
 from tests.rlops import made_runs
 from tests.rlops.made_runs import METRIC, write_run
@@ -30,10 +28,15 @@ from tests.rlops.made_runs import METRIC, write_run
 POINTS = [(0, 1.0), (10, 2.0), (20, 4.0)]
 
 
-def curve_of(store: Store, run: StoredRun, metric: str | None = None) -> Series:
-    found = store.curve(run, metric)
+def curve_of(run: Run, metric: str | None = None) -> Series:
+    found = read_curve(run, metric)
     assert found is not None
     return found
+
+
+def held(runs: list[Run]) -> list[tuple[object, ...]]:
+    """What the index keeps of runs."""
+    return [(run.folder, run.identity, run.record, run.execution, run.logs, run.conditions) for run in runs]
 
 
 @pytest.fixture
@@ -43,29 +46,36 @@ def store(tmp_path: Path) -> Store:
         for env in ("CartPole-v1", "Acrobot-v1"):
             for experiment, tag in (("ppo", "v1"), ("dqn", "v2")):
                 write_run(
-                    tmp_path, f"{experiment}/{env}/{tag}/seed_{seed}", experiment=experiment, env_id=env, seed=seed,
-                    tags=[tag, "all"], curves={METRIC: [(step, value + seed) for step, value in POINTS]},
-                    config={"gamma": 0.9 + seed / 100}, user="ada" if seed == 1 else "bob",
-                )  # fmt: skip
+                    tmp_path,
+                    f"{experiment}/{env}/{tag}/seed_{seed}",
+                    experiment=experiment,
+                    env_id=env,
+                    seed=seed,
+                    tags=[tag, "all"],
+                    curves={METRIC: [(step, value + seed) for step, value in POINTS]},
+                    config={"gamma": 0.9 + seed / 100},
+                    user="ada" if seed == 1 else "bob",
+                )
     return Store(tmp_path)
 
 
 def test_runs_are_listed_in_order_with_what_their_records_say(store: Store) -> None:
     runs = store.runs()
-    assert [(run.experiment, run.env_id, run.seed) for run in runs] == [
+    assert [(run.record.experiment, run.record.env_id, run.record.seed) for run in runs] == [
         (experiment, env, seed)
         for experiment in ("dqn", "ppo")
         for env in ("Acrobot-v1", "CartPole-v1")
         for seed in (1, 2)
     ]
     run = runs[-1]
-    assert run.run_id == "ppo/CartPole-v1/v1/seed_2"
-    assert run.path == store.path / run.run_id
-    assert (run.tags, run.user, run.state, run.source) == (["all", "v1"], "bob", "finished", "command")
-    assert (run.wall_s, run.energy_kwh, run.energy_quality, run.memory_bytes) == (12.5, 0.002, "estimated", 2**28)
-    assert run.config["gamma"] == 0.92
-    assert run.config["env_id"] == "CartPole-v1"
-    assert run.modes == ("command",)
+    assert run.name == "ppo/CartPole-v1/v1/seed_2"
+    assert run.folder.path == store.path / run.name
+    record, took = run.record, run.execution
+    assert (record.tags, record.user, run.state, record.source) == (["all", "v1"], "bob", "finished", "command")
+    assert (took.wall_s, took.energy_kwh, took.energy_quality) == (12.5, 0.002, "estimated")
+    assert record.config["gamma"] == 0.92
+    assert record.config["env_id"] == "CartPole-v1"
+    assert list(run.logs) == ["command"]
 
 
 def test_query_selects_and_select_names_what_exists(store: Store) -> None:
@@ -103,16 +113,16 @@ def test_index_follows_new_changed_and_removed_runs(store: Store) -> None:
     manifest = read_record(path, Manifest)
     manifest.state = RunState.INTERRUPTED
     write_record(path, manifest)
-    fresh = {run.run_id: run.state for run in Store(store.path).runs()}
+    fresh = {run.name: run.state for run in Store(store.path).runs()}
     assert len(fresh) == 5
     assert fresh["a2c/Pong-v5/v1/seed_1"] == "finished"
     assert fresh["ppo/CartPole-v1/v1/seed_1"] == "interrupted"
-    assert store.runs() == Store(store.path).runs()
+    assert held(store.runs()) == held(Store(store.path).runs())
 
 
 @pytest.mark.parametrize("damage", ["removed", "garbage", "cut off", "another version", "a folder"])
 def test_index_is_rebuilt_whatever_happened_to_it(store: Store, damage: str) -> None:
-    expected = store.runs()
+    expected = held(store.runs())
     index = store.index_folder / INDEX_FILE
     if damage == "removed":
         shutil.rmtree(store.index_folder)
@@ -125,19 +135,19 @@ def test_index_is_rebuilt_whatever_happened_to_it(store: Store, damage: str) -> 
         index.mkdir()
     else:
         index.write_bytes(msgspec.msgpack.encode((99, {})))
-    assert Store(store.path).runs() == expected
-    assert Store(store.path).runs() == expected
+    assert held(Store(store.path).runs()) == expected
+    assert held(Store(store.path).runs()) == expected
 
 
 def test_damaged_records_cost_only_themselves(store: Store) -> None:
     (store.path / "ppo/CartPole-v1/v1/seed_1/command/manifest.json").write_text("{")
     (store.path / "ppo/CartPole-v1/v1/seed_2/rlops.json").write_text("[]")
-    runs = {run.run_id: run for run in store.runs()}
+    runs = {run.name: run for run in store.runs()}
     assert len(runs) == 8
     assert runs["ppo/CartPole-v1/v1/seed_1"].state == "unreadable"
-    assert "manifest.json" in runs["ppo/CartPole-v1/v1/seed_1"].problems[0]
-    assert runs["ppo/CartPole-v1/v1/seed_2"].experiment == "ppo"  # from the bundle
-    assert runs["ppo/CartPole-v1/v1/seed_2"].problems
+    assert "manifest.json" in runs["ppo/CartPole-v1/v1/seed_1"].conditions[0]
+    assert runs["ppo/CartPole-v1/v1/seed_2"].record.experiment == "ppo"  # from the bundle
+    assert runs["ppo/CartPole-v1/v1/seed_2"].conditions
 
 
 def test_folders_of_the_launcher_are_runs_without_a_record_of_their_own(tmp_path: Path) -> None:
@@ -150,9 +160,18 @@ def test_folders_of_the_launcher_are_runs_without_a_record_of_their_own(tmp_path
     results = RolloutResults(task="t", env_id="CartPole-v1", episodes=episodes)
     write_record(tmp_path / "agent/trot/seed_7/inference/metrics/rollouts.json", results)
     (run,) = Store(tmp_path).runs()
-    assert (run.run_id, run.experiment, run.env_id, run.seed) == ("agent/trot/seed_7", "ppo", "CartPole-v1", 1)
-    assert (run.modes, run.source, run.version) == (("train", "inference"), "submission", "4605546000")
-    curve = curve_of(Store(tmp_path), run)
+    assert (run.name, run.record.experiment, run.record.env_id, run.record.seed) == (
+        "agent/trot/seed_7",
+        "ppo",
+        "CartPole-v1",
+        1,
+    )
+    assert (list(run.logs), run.record.source, run.record.version) == (
+        ["train", "inference"],
+        "submission",
+        "4605546000",
+    )
+    curve = curve_of(run)
     assert curve.name == "inference/episode_return"
     assert curve.values.tolist() == [0, 1, 2]
     assert curve.elapsed_s().tolist() == [2, 4, 6]
@@ -185,63 +204,53 @@ def test_states_tell_a_run_that_goes_on_from_one_whose_writer_is_gone(tmp_path: 
 
 def test_curve_by_name_and_by_usual_names(store: Store) -> None:
     run = store.select(parse_experiment("ppo"))[0]
-    named = curve_of(store, run, METRIC)
-    assert curve_of(store, run).name == METRIC
+    named = curve_of(run, METRIC)
+    assert curve_of(run).name == METRIC
     np.testing.assert_array_equal(named.steps, [0, 10, 20])
     np.testing.assert_array_equal(named.values, [2, 3, 5])
     np.testing.assert_array_equal(named.elapsed_s(), [0, 1, 2])
-    assert store.curve(run, "charts/other") is None
+    assert read_curve(run, "charts/other") is None
     both = {METRIC: POINTS, "charts/frames": [(0, 0.0), (10, 40.0), (20, 80.0)]}
     other = write_run(store.path, "x/E/v/seed_1", experiment="x", env_id="E", curves=both)
-    found = next(run for run in store.runs() if run.path == other)
-    assert store.metric_names([found, run]) == {"charts/episodic_return": 2, "charts/frames": 1}
+    found = next(run for run in store.runs() if run.folder.path == other)
+    assert logged_names([found, run]) == {"charts/episodic_return": 2, "charts/frames": 1}
 
 
 def test_curves_of_many_runs_leave_out_those_without_the_metric(store: Store) -> None:
     write_run(store.path, "none/E/v/seed_1", experiment="none")
     runs = store.runs()
-    curves = store.curves(runs, METRIC)
-    assert set(curves) == {run.run_id for run in runs if run.experiment != "none"}
-    again = Store(store.path).curves(runs, METRIC)
+    curves = read_curves(runs, METRIC)
+    assert set(curves) == {run.name for run in runs if run.record.experiment != "none"}
+    again = read_curves(Store(store.path).runs(), METRIC)
     for run_id, curve in curves.items():
         np.testing.assert_array_equal(curve.values, again[run_id].values)
 
 
 def test_damaged_logs_are_read_up_to_the_damage(store: Store) -> None:
     run = store.runs()[0]
-    (log,) = run.path.rglob("events.out*")
+    (log,) = run.folder.path.rglob("events.out*")
     log.write_bytes(log.read_bytes()[:-7])
-    assert len(curve_of(store, run, METRIC).values) == 2
+    assert len(curve_of(run, METRIC).values) == 2
 
 
 def test_tags_of_the_journal_join_those_of_the_run_and_have_a_history(store: Store) -> None:
-    ppo = [run.run_id for run in store.runs() if run.experiment == "ppo"]
-    dqn = [run.run_id for run in store.runs() if run.experiment == "dqn"]
+    ppo = [run.name for run in store.runs() if run.record.experiment == "ppo"]
+    dqn = [run.name for run in store.runs() if run.record.experiment == "dqn"]
     first = store.tags.change("latest", ppo, action="add", reason="accepted", source_tag="v1")
+    assert [run.name for run in store.runs(RunQuery(tags=("latest",)))] == ppo
     store.tags.change("latest", ppo, action="remove")
-    last = store.tags.change("latest", dqn, action="add")
+    store.tags.change("latest", dqn, action="add")
     store.tags.change("all", dqn[:1], action="remove")
 
-    def latest(as_of: datetime.datetime | None) -> list[str]:
-        return [run.run_id for run in store.runs(RunQuery(tags=("latest",)), as_of=as_of)]
-
-    assert latest(None) == dqn
-    assert latest(first.time) == ppo
-    assert latest(last.time - datetime.timedelta(microseconds=1)) == []
-    assert latest(first.time - datetime.timedelta(days=1)) == []
+    assert [run.name for run in store.runs(RunQuery(tags=("latest",)))] == dqn
     assert store.tag_names() == {"all": 7, "latest": 4, "v1": 4, "v2": 4}
     assert [(change.action, change.runs) for change in store.tags.history("latest")] == [
-        ("add", tuple(ppo)), ("remove", tuple(ppo)), ("add", tuple(dqn)),
-    ]  # fmt: skip
+        ("add", tuple(ppo)),
+        ("remove", tuple(ppo)),
+        ("add", tuple(dqn)),
+    ]
     assert (first.reason, first.source_tag) == ("accepted", "v1")
     assert store.born_with("v1") == ppo
-
-
-def test_runs_that_began_later_were_not_there(store: Store) -> None:
-    write_run(store.path, "new/E/v/seed_1", experiment="new", created_at="2026-11-10T00:00:00+00:00", tags=["all"])
-    before = store.runs(as_of=parse_date("2026-11-05"))
-    assert {run.experiment for run in before} == {"ppo", "dqn"}
-    assert len(store.runs(as_of=parse_date("2026-11-10T12:00:00+00:00"))) == 9
 
 
 @pytest.mark.parametrize("tag", ["", "a b", "a;b", "a?b", "a!", "x&y", "k=v", "a,b"])
@@ -250,17 +259,12 @@ def test_tags_that_no_filter_could_name_are_refused(store: Store, tag: str) -> N
         store.tags.change(tag, ["x"], action="add")
 
 
-def test_day_means_its_end() -> None:
-    assert parse_date("2026-11-20").time() == datetime.time.max
-    assert parse_date("2026-11-20T10:00:00+00:00") == datetime.datetime(2026, 11, 20, 10, tzinfo=datetime.UTC)
-
-
 def test_store_that_cannot_be_written_is_still_read(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = store.runs()
+    expected = held(store.runs())
     shutil.rmtree(store.index_folder)
     monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK)
     elsewhere = Store(store.path)
     assert not elsewhere.index_folder.is_relative_to(store.path)
-    assert elsewhere.runs() == expected
-    assert elsewhere.curves(elsewhere.runs(), METRIC)
+    assert held(elsewhere.runs()) == expected
+    assert read_curves(elsewhere.runs(), METRIC)
     assert not store.index_folder.exists()

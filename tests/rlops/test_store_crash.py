@@ -18,6 +18,7 @@ import pytest
 from a2perf.rlops.filters import RunQuery
 from a2perf.rlops.store import Store
 from a2perf.rlops.tags import TagJournal
+from a2perf.runs.stores.store import read_curve
 from tests.rlops.made_runs import METRIC, write_run
 from tests.waiting import Child
 
@@ -37,13 +38,14 @@ READ = """
 import sys
 from pathlib import Path
 from a2perf.rlops.store import Store
+from a2perf.runs.stores.store import read_curves
 print("ready", flush=True)
 while True:
     store = Store(Path(sys.argv[1]))
     runs = store.runs()
-    assert all(run.experiment == "ppo" and run.state in ("queued", "finished") for run in runs), runs
+    assert all(run.record.experiment == "ppo" and run.state in ("queued", "finished") for run in runs), runs
     done = [run for run in runs if run.state == "finished"]
-    curves = store.curves(done, "charts/episodic_return")
+    curves = read_curves(done, "charts/episodic_return")
     assert len(curves) == len(done)
     assert all(len(curve.values) == 50 for curve in curves.values())
     print(len(runs), flush=True)
@@ -63,9 +65,12 @@ for number in range(int(sys.argv[3])):
 @contextmanager
 def process(code: str, *arguments: object) -> Iterator[subprocess.Popen[str]]:
     child = Child(
-        [sys.executable, "-c", code, *map(str, arguments)], cwd=REPOSITORY, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        [sys.executable, "-c", code, *map(str, arguments)],
+        cwd=REPOSITORY,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     try:
         yield child
     finally:
@@ -136,9 +141,12 @@ def test_torn_line_is_passed_over_and_mended(tmp_path: Path) -> None:
 def test_readers_see_whole_runs_while_writers_write_and_anyone_is_killed(tmp_path: Path) -> None:
     write_run(tmp_path, "ppo/E/v/seed_0", seed=0, tags=["v"], curves={METRIC: [(step, 0.0) for step in range(50)]})
     with (
-        process(READ, tmp_path) as first, process(READ, tmp_path) as second, process(READ, tmp_path) as doomed,
-        process(WRITE, tmp_path, 1, 40) as writer, process(WRITE, tmp_path, 2, 10_000) as victim,
-    ):  # fmt: skip
+        process(READ, tmp_path) as first,
+        process(READ, tmp_path) as second,
+        process(READ, tmp_path) as doomed,
+        process(WRITE, tmp_path, 1, 40) as writer,
+        process(WRITE, tmp_path, 2, 10_000) as victim,
+    ):
         for reader in (first, second, doomed):
             lines_until(reader, 2)
         lines_until(victim, 15)
@@ -151,12 +159,12 @@ def test_readers_see_whole_runs_while_writers_write_and_anyone_is_killed(tmp_pat
             assert reader.poll() is None, reader.stderr.read() if reader.stderr else ""
             lines_until(reader, 2)
     store = Store(tmp_path)
-    through_the_used_index = store.runs()
+    through_the_used_index = [(run.name, run.identity, run.record) for run in store.runs()]
     assert len(through_the_used_index) >= 1 + 40 + 15
     shutil.rmtree(store.index_folder)
-    assert Store(tmp_path).runs() == through_the_used_index
+    assert [(run.name, run.identity, run.record) for run in Store(tmp_path).runs()] == through_the_used_index
     finished = store.select(RunQuery(tags=("v",)))
-    values = {run.seed: curve.values[0] for run in finished if (curve := store.curve(run, METRIC))}
+    values = {run.record.seed: curve.values[0] for run in finished if (curve := read_curve(run, METRIC))}
     assert all(seed == value for seed, value in values.items())
     assert len(values) >= 56
 

@@ -38,8 +38,9 @@ def test_file_that_a_process_of_the_run_holds_open_is_its_own(tmp_path: Path) ->
     other = write(tmp_path, "other.csv")
     with Child(
         [sys.executable, "-c", code, str(tmp_path / "log.csv"), str(other)],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-    ) as child:  # fmt: skip
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as child:
         assert child.stdout is not None
         child.stdout.readline()
         assert child.pid in descendants(os.getpid())
@@ -69,6 +70,7 @@ def test_files_beside_an_event_file_of_the_run_are_its_own_unless_others_write_t
     ("name", "mine"),
     [
         ("runs/CartPole-v1__ppo__1__1700000000/progress.csv", True),
+        ("videos/CartPole-v1__ppo__1__1700000000/rl-video-episode-0.mp4", True),
         ("runs/CartPole-v1__ppo__2__1700000000/progress.csv", False),
         ("runs/CartPole-v1__ppo__11__1700000000/progress.csv", False),
         ("runs/CartPole-v12__ppo__1__1700000000/progress.csv", False),

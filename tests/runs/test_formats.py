@@ -101,7 +101,7 @@ def test_damage_becomes_a_condition(tmp_path: Path) -> None:
 
 
 def test_formats_that_cannot_be_used_are_listed(tmp_path: Path) -> None:
-    assert list(formats.run_formats()) == ["Lab trainer"]
+    assert "Lab trainer" in formats.run_formats()  # beside those of installed distributions
     wrong = formats.problems()
     assert wrong["taken"].endswith("the name 'CSV file' is taken")
     assert "AttributeError" in wrong["missing"]

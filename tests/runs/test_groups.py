@@ -80,8 +80,15 @@ def monitors(top: Path, cells: Written) -> None:
 
 def programs(top: Path, cells: Written) -> None:
     for (script, env, seed), value in cells.items():
-        write_run(top, f"{script}/{env}/v1/seed_{seed}", experiment=script, env_id=env, seed=seed, tags=[script],
-                  curves={METRIC: [(step, value) for step in range(5)]})  # fmt: skip
+        write_run(
+            top,
+            f"{script}/{env}/v1/seed_{seed}",
+            experiment=script,
+            env_id=env,
+            seed=seed,
+            tags=[script],
+            curves={METRIC: [(step, value) for step in range(5)]},
+        )
 
 
 def submissions(top: Path, cells: Written) -> None:
@@ -103,9 +110,11 @@ def resumed_histories(top: Path, cells: Written) -> None:
     with tempfile.TemporaryDirectory() as logs:
         for (script, env, seed), value in cells.items():
             config = {"env": {"id": env, "max_steps": 5}, "seed": seed, "exp_name": script}
-            rows = [{METRIC: value, "global_step": step, "_step": place, "_timestamp": 1.7e9 + 100 * piece + step}
-                    for piece, steps in enumerate((range(4), range(2, 5)))
-                    for place, step in enumerate(steps)]  # fmt: skip
+            rows = [
+                {METRIC: value, "global_step": step, "_step": place, "_timestamp": 1.7e9 + 100 * piece + step}
+                for piece, steps in enumerate((range(4), range(2, 5)))
+                for place, step in enumerate(steps)
+            ]
             folder = Path(logs) / f"{script}{env}{seed}"
             folder.mkdir()
             (folder / "history.jsonl").write_text("\n".join(map(json.dumps, rows)))
@@ -116,16 +125,26 @@ def resumed_histories(top: Path, cells: Written) -> None:
 def tables_in_parts(top: Path, cells: Written) -> None:
     with tempfile.TemporaryDirectory() as logs:
         for part, steps in (("b", range(4)), ("a", range(2, 5))):
-            lines = [f"{env},{script},{seed},{step},{value}" for (script, env, seed), value in cells.items()
-                     for step in steps]  # fmt: skip
+            lines = [
+                f"{env},{script},{seed},{step},{value}"
+                for (script, env, seed), value in cells.items()
+                for step in steps
+            ]
             (Path(logs) / f"{part}.csv").write_text("env_id,exp_name,seed,step,return\n" + "\n".join(lines) + "\n")
         imported(top, Path(logs))
 
 
 LAYOUTS: tuple[Callable[[Path, Written], None], ...] = (
-    single_file_trainers, resumed_event_files, writer_with_children, progress_tables, monitors, programs, submissions,
-    resumed_histories, tables_in_parts,
-)  # fmt: skip
+    single_file_trainers,
+    resumed_event_files,
+    writer_with_children,
+    progress_tables,
+    monitors,
+    programs,
+    submissions,
+    resumed_histories,
+    tables_in_parts,
+)
 STORES = (programs, resumed_histories, tables_in_parts)
 
 CELLS = strategies.dictionaries(
@@ -231,17 +250,21 @@ def test_environments_with_other_arguments_are_other_environments(tmp_path: Path
         for script in SCRIPTS:
             for seed in SEEDS:
                 made_bundles.write_train(
-                    tmp_path / script / str(difficulty) / str(seed), seed, task="level", name=script,
+                    tmp_path / script / str(difficulty) / str(seed),
+                    seed,
+                    task="level",
+                    name=script,
                     env_kwargs={"difficulty": difficulty},
-                )  # fmt: skip
+                )
     scores = a2perf.score(tmp_path)
     assert len(scores.groups) == 4
     assert all(group.seeds == SEEDS for group in scores.groups)
     assert '({"difficulty": 2})' in str(scores)
     compared = a2perf.compare(tmp_path, baseline="ppo", candidate="sac", tasks="level").record()
     assert {(panel.name, *(cell.n for cell in panel.groups.values())) for panel in compared.panels} == {
-        ('level {"difficulty": 1}', 3, 3), ('level {"difficulty": 2}', 3, 3),
-    }  # fmt: skip
+        ('level {"difficulty": 1}', 3, 3),
+        ('level {"difficulty": 2}', 3, 3),
+    }
 
 
 def test_a_log_beside_the_bundle_that_holds_its_copy_is_one_run(tmp_path: Path):
@@ -259,8 +282,9 @@ def test_a_log_beside_the_bundle_that_holds_its_copy_is_one_run(tmp_path: Path):
 
 def test_a_failed_program_has_its_state_costs_and_names(tmp_path: Path):
     write_run(tmp_path, "ppo/Acrobot-v1/v1/seed_4", env_id="Acrobot-v1", seed=4, state=RunState.FAILED)
-    made_bundles.write_json(tmp_path / "ppo/Acrobot-v1/v1/seed_4/command/metrics/tracking.json",
-                            {"rss_peak_bytes": 2**28})  # fmt: skip
+    made_bundles.write_json(
+        tmp_path / "ppo/Acrobot-v1/v1/seed_4/command/metrics/tracking.json", {"rss_peak_bytes": 2**28}
+    )
     run = a2perf.read_run(tmp_path)
     assert (run.name, run.task, run.seed, run.state) == ("ppo", "Acrobot-v1", 4, "failed")
     assert run.run.modes() == ["train"]

@@ -16,8 +16,8 @@ from a2perf.errors import ConfigError, UserError
 from a2perf.records import RunState
 from a2perf.runs.bundles.bundle import write_manifest
 from a2perf.runs.bundles.inventory import read_manifest, record_files
-from a2perf.runs.packed.pack import pack, unpack
-from a2perf.runs.packed.packed_archive import is_packed, opened_archive
+from a2perf.runs.pack import pack
+from a2perf.runs.packed.packed_archive import is_packed, unpack
 from tests.launch.test_signing import finished
 
 
@@ -47,11 +47,14 @@ def _record_again(bundle: Path, state: RunState = RunState.FINISHED) -> None:
 def content(folder: Path) -> dict[str, object]:
     """Returns everything that packing keeps, by relative path."""
     return {
-        path.relative_to(folder).as_posix(): os.readlink(path) if path.is_symlink() else (
-            path.lstat().st_mode, path.read_bytes() if path.is_file() else None,
+        path.relative_to(folder).as_posix(): os.readlink(path)
+        if path.is_symlink()
+        else (
+            path.lstat().st_mode,
+            path.read_bytes() if path.is_file() else None,
         )
         for path in sorted(folder.rglob("*"))
-    }  # fmt: skip
+    }
 
 
 def test_unpacking_gives_back_every_byte(root: Path, tmp_path: Path) -> None:
@@ -101,8 +104,7 @@ def test_any_program_for_zip_archives_reads_it(root: Path) -> None:
 def test_several_folders_lie_in_one_file_under_their_names(root: Path, tmp_path: Path) -> None:
     shutil.copytree(root, tmp_path / "other" / "second", symlinks=True)
     packed = pack([root, tmp_path / "other" / "second"], tmp_path / "both.zip")
-    assert opened_archive(packed).tops() == ["root", "second"]
-    unpack(packed, tmp_path / "out")
+    assert [top.name for top in unpack(packed, tmp_path / "out")] == ["root", "second"]
     assert content(tmp_path / "out" / "second") == content(root)
 
 

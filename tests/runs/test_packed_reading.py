@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -13,11 +15,11 @@ import a2perf
 from a2perf.cli import cli
 from a2perf.errors import UserError
 from a2perf.metrics.submitted import submitted_of
-from a2perf.runs import find_runs, read_run
+from a2perf.runs import find_runs, read_run, signing
 from a2perf.runs.bundles.files import files_of, kind_at, names_at
 from a2perf.runs.bundles.inventory import find_bundles
-from a2perf.runs.packed import signing
-from a2perf.runs.packed.pack import pack, unpack
+from a2perf.runs.pack import pack
+from a2perf.runs.packed.packed_archive import on_disk, unpack
 from a2perf.stranger_files import BoundExceeded, Kind, NotRegular, Unreadable
 from tests.shipped_runs import SHIPPED, unpacked
 
@@ -99,13 +101,16 @@ def test_leaderboard_and_report_are_the_same_bytes(folder: Path, packed: Path, t
     assert {"site/leaderboard.json", "report/index.html"} <= set(expected)
 
 
-def test_comparisons_are_the_same(folder: Path, packed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_comparisons_are_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    folder, packed = tmp_path / "folder", tmp_path / "packed"
+    packed.mkdir()
+    for name in ("circuit_training/minimal", "circuit_training/greedy_placer"):
+        unpacked(name, folder)
+        shutil.copy(SHIPPED / f"{name}.zip", packed)
     documents = []
     for store in (folder, packed):
-        found = a2perf.compare(
-            store, baseline="minimal", candidate="numpy_ars", mode="inference", tasks=["synthetic_trot"]
-        )
+        found = a2perf.compare(store, baseline="minimal", candidate="greedy_placer", mode="inference")
         found.write("compared", figures=False, page=False)
         documents.append(json.loads((tmp_path / "compared.json").read_text()))
     for document in documents:
@@ -157,19 +162,32 @@ def test_signatures_stay_valid_and_a_packed_run_is_never_changed(tmp_path: Path)
     assert packed.read_bytes() == before
 
 
-def test_damage_costs_only_its_file(packed: Path, tmp_path: Path) -> None:
+def test_damage_is_named_and_nothing_of_the_file_is_read(packed: Path, tmp_path: Path) -> None:
     data = bytearray((packed / "numpy_ars.zip").read_bytes())
-    at = data.index(b"numpy_ars/synthetic_trot/seed_1/train/artifacts/progress.csv")
+    at = data.index(b"numpy_ars/synthetic_trot_v1/seed_1/train/artifacts/progress.csv")
     data[at + 100] ^= 0xFF
     (tmp_path / "damaged.zip").write_bytes(data)
-    done = call("validate", tmp_path / "damaged.zip")
-    assert done.return_value == 1
-    assert done.output.count("INVALID") == 1
-    assert "artifacts/progress.csv cannot be read" in done.output
-    runs = [read_run(run) for run in find_runs([tmp_path / "damaged.zip"])]
-    assert sum(any("progress.csv" in condition for condition in run.conditions) for run in runs) == 1
+    for command in ("validate", "score"):
+        done = CliRunner().invoke(cli, [command, str(tmp_path / "damaged.zip")], standalone_mode=False)
+        assert isinstance(done.exception, UserError)
+        assert "damaged.zip is damaged" in str(done.exception)
     with pytest.raises(UserError, match="damaged"):
         unpack(tmp_path / "damaged.zip", tmp_path / "out")
+
+
+def test_a_packed_file_is_unpacked_once(packed: Path) -> None:
+    folder = on_disk(packed / "minimal.zip")
+    before = folder.stat().st_ino
+    assert on_disk(packed / "minimal.zip" / "minimal") == folder / "minimal"
+    assert folder.stat().st_ino == before
+    week_ago = time.time() - 7 * 86_400
+    os.utime(folder, (week_ago, week_ago))
+    assert on_disk(packed / "minimal.zip").stat().st_mtime > week_ago + 86_400
+    month_ago = time.time() - 40 * 86_400
+    os.utime(folder, (month_ago, month_ago))
+    shutil.copy(packed / "numpy_ars.zip", copy := packed.with_name("another.zip"))
+    on_disk(copy)
+    assert not folder.exists()
 
 
 def test_files_in_a_packed_run_are_opened_by_name(packed: Path) -> None:

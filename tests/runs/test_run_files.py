@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from a2perf.runs.bundles.files import FolderFiles, configuration_name, files_of
+from a2perf.runs.bundles.files import BundleFiles, configuration_name, files_of
 from a2perf.stranger_files import BoundExceeded, Kind, NotRegular, StrangerFileError, Unreadable
 
 
@@ -77,13 +77,13 @@ def test_a_file_that_was_replaced_since_it_was_listed_is_refused(folder: Path) -
 
 
 def test_the_fingerprint_changes_with_a_file_and_with_a_folder(folder: Path) -> None:
-    before = FolderFiles(folder).fingerprint()
-    assert FolderFiles(folder).fingerprint() == before
+    before = BundleFiles(folder).fingerprint()
+    assert BundleFiles(folder).fingerprint() == before
     (folder / "empty").mkdir()
-    with_folder = FolderFiles(folder).fingerprint()
+    with_folder = BundleFiles(folder).fingerprint()
     assert with_folder != before
     (folder / "metrics" / "train.json").write_bytes(b"{} ")
-    assert FolderFiles(folder).fingerprint() != with_folder
+    assert BundleFiles(folder).fingerprint() != with_folder
 
 
 def test_the_configuration_of_earlier_versions_is_read_under_its_name(folder: Path) -> None:

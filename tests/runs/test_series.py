@@ -11,12 +11,13 @@ import pytest
 from a2perf.metrics.scores import score_runs
 from a2perf.rlops.store import Store
 from a2perf.runs import Run, find_runs, read_run
-from a2perf.runs.bundles.files import FolderFiles
+from a2perf.runs.bundles.files import BundleFiles
 from a2perf.runs.bundles.inventory import record_files
-from a2perf.runs.bundles.log_files import LogKind, find_logs
 from a2perf.runs.bundles.process_identity import ProcessIdentity
+from a2perf.runs.events.log_files import LogKind, find_logs
+from a2perf.runs.seed_groups import SeedKey, differing, seed_key
 from a2perf.runs.series import RETURN_TAGS, Series, SeriesReader, kept_points, read_returns
-from a2perf.runs.stores.seed_groups import SeedKey, differing, seed_key
+from a2perf.runs.stores.store import read_curve
 from a2perf.storage import write_record
 from tests.rlops import made_runs
 
@@ -58,7 +59,7 @@ def recorded(top: Path, write: Callable[[Path], None], **changes: object) -> tup
     (folder,) = find_runs([top])
     store = Store(top)
     (stored,) = store.runs()
-    return read_run(folder), store.curve(stored)
+    return read_run(folder), read_curve(stored)
 
 
 @pytest.mark.parametrize("write", [one_event_file, two_event_files, progress_table])
@@ -94,16 +95,6 @@ def test_session_that_begins_at_the_last_step_writes_it_again() -> None:
     assert kept_points(np.array([0.0, 10, 10, 20]))[0].all()  # several environments of one writer
 
 
-def test_the_file_of_an_offline_wandb_run_is_named_with_what_to_do(tmp_path: Path) -> None:
-    def write(artifacts: Path) -> None:
-        (artifacts / "run-1.wandb").write_bytes(b":W&B")
-
-    run, curve = recorded(tmp_path, write)
-    assert run.curve is None
-    assert curve is None
-    assert [text for text in run.conditions if text.startswith("artifacts/run-1.wandb: not read; run `wandb sync`")]
-
-
 def test_one_order_of_return_tags(tmp_path: Path) -> None:
     def write(artifacts: Path) -> None:
         events(artifacts, "1", {"charts/episodic_return": [(1, 1.0), (2, 2.0)], "Metrics/AverageReturn": [(1, 7.0)]})
@@ -130,7 +121,7 @@ def test_kinds_of_files_count_in_one_order(tmp_path: Path) -> None:
     artifacts = run.folder.path / "artifacts"
     found = []
     for name in ("events.out.tfevents.1", "progress.csv", "monitor.csv", "evaluation.csv"):
-        series, _ = read_returns(SeriesReader(find_logs(FolderFiles(run.folder.path))))
+        series, _ = read_returns(SeriesReader(find_logs(BundleFiles(run.folder.path))))
         assert series is not None
         found.append(series.values.tolist())
         (artifacts / name).unlink()
@@ -144,7 +135,7 @@ def test_writers_at_the_same_time_or_in_different_folders_are_averaged(
     for number, folder in enumerate(folders):
         curve = {RETURN: [(0, 1.0), (10, 3.0 + number)]}
         events(tmp_path / "artifacts" / folder, str(number), curve, wall=1.6e9 + apart_s * number)
-    series, notes = read_returns(SeriesReader(find_logs(FolderFiles(tmp_path))))
+    series, notes = read_returns(SeriesReader(find_logs(BundleFiles(tmp_path))))
     assert series is not None
     assert (series.steps.tolist(), series.values.tolist(), notes) == ([0, 10], [1.0, 3.5], [])
 
@@ -153,7 +144,7 @@ def test_file_that_the_manifest_does_not_list_is_read_by_nobody(tmp_path: Path) 
     run, _ = recorded(tmp_path, progress_table)
     events(run.folder.path / "artifacts", "added", {RETURN: [(1, 1e6)]})
     store = Store(tmp_path)
-    curve = store.curve(store.runs()[0])
+    curve = read_curve(store.runs()[0])
     again = read_run(run.folder)
     assert again.curve is not None
     assert curve is not None
@@ -164,7 +155,7 @@ def test_file_that_the_manifest_does_not_list_is_read_by_nobody(tmp_path: Path) 
 def test_series_of_rollouts_are_named_after_their_mode(tmp_path: Path) -> None:
     (tmp_path / "metrics").mkdir()
     (tmp_path / "metrics" / "rollouts.json").write_text('{"schema": 1, "task": "t", "env_id": "E", "episodes": []}')
-    logs = find_logs(FolderFiles(tmp_path))
+    logs = find_logs(BundleFiles(tmp_path))
     assert len(logs) == 0
     assert list(SeriesReader(logs, mode="inference").names(LogKind.ROLLOUTS)) == []
 
@@ -180,8 +171,9 @@ def test_arguments_of_the_environment_tell_groups_of_seeds_apart(tmp_path: Path)
     assert SeedKey._fields[:5] == ("domain", "task", "algorithm", "version", "fingerprint")
     groups = score_runs([tmp_path], cached=False)["groups"]
     assert [(group["seeds"], group["env_kwargs"]) for group in groups] == [
-        ([1, 2], '{"a": [2], "b": 1}'), ([3], '{"a": [3], "b": 1}'),
-    ]  # fmt: skip
+        ([1, 2], '{"a": [2], "b": 1}'),
+        ([3], '{"a": [3], "b": 1}'),
+    ]
 
 
 def test_process_id_that_another_process_has_now_is_not_the_writer() -> None:

@@ -10,7 +10,8 @@ from a2perf.errors import SubmissionError, UserError
 from a2perf.records import SubmissionInfo
 from a2perf.report.names import kind_order, metric_title, submission_kind, submission_title
 from a2perf.runs import find_runs, read_run
-from a2perf.runs.bundles.submission_info import (
+from a2perf.runs.run import BUNDLE, RunFolder
+from a2perf.runs.submission_info import (
     FALLBACK_FILE,
     FILE,
     KINDS,
@@ -19,7 +20,6 @@ from a2perf.runs.bundles.submission_info import (
     info_of,
     read_submission_info,
 )
-from a2perf.runs.run import BUNDLE, RunFolder
 from a2perf.submission.evaluator.submitted.folder_content import identify_submission
 
 REPOSITORY = Path(__file__).parents[2]
@@ -53,6 +53,8 @@ def test_description_becomes_part_of_the_identity(tmp_path: Path) -> None:
         ('authors = "me"', "authors is not a list"),
         (f"authors = {['a'] * 21}", "authors is not a list of at most 20"),
         (f'summary = "{"x" * 20_000}"', "16384 bytes"),
+        ('weights = "policy.pt"', "weights is not a list of at most 100 files"),
+        ("weights = [3]", "weights is not a string"),
     ],
 )
 def test_invalid_description_is_refused_with_its_fix(tmp_path: Path, text: str, problem: str) -> None:

@@ -20,11 +20,21 @@ from a2perf.runs.tracking_record import (
 )
 
 WRITTEN = TrackingReport(
-    mode="train", cpu_seconds=1.5, rss_peak_bytes=300, wall_s=2.0, cpu_method="cgroup v2", notes=["a note"],
-    energy=TrackedEnergy(cpu=ComponentEnergy(gross_kwh=0.25, quality="measured", scope="machine", method="rapl"),
-                         gross_kwh=0.25, net_kwh=0.125, quality="measured", method="cpu=rapl"),
+    mode="train",
+    cpu_seconds=1.5,
+    rss_peak_bytes=300,
+    wall_s=2.0,
+    cpu_method="cgroup v2",
+    notes=["a note"],
+    energy=TrackedEnergy(
+        cpu=ComponentEnergy(gross_kwh=0.25, quality="measured", scope="machine", method="rapl"),
+        gross_kwh=0.25,
+        net_kwh=0.125,
+        quality="measured",
+        method="cpu=rapl",
+    ),
     phases={"load": PhaseCost(wall_s=1.0)},
-)  # fmt: skip
+)
 
 
 def test_what_trackers_write_is_read_as_it_was() -> None:

@@ -89,9 +89,13 @@ def test_the_worst_file_costs_its_reader_little(write: Callable[[Path], None], c
     }
     arguments = [sys.executable, "-m", "a2perf", *command.split(), str(folder), *more[command]]
     done = subprocess.run(
-        arguments, capture_output=True, text=True, timeout=HANGS_S, check=False,
+        arguments,
+        capture_output=True,
+        text=True,
+        timeout=HANGS_S,
+        check=False,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (MOST_BYTES, MOST_BYTES)),
-    )  # fmt: skip
+    )
     said = done.stdout + done.stderr
     assert done.returncode in (0, 2), said
     assert "Traceback" not in said

@@ -20,7 +20,7 @@ from a2perf.metrics.profiles import reliability_corrected, reliability_upstream
 from a2perf.metrics.profiles.curves import clean_all
 from a2perf.metrics.profiles.reliability_corrected import Normalise
 from a2perf.metrics.runs_in_mode import ScoredRuns
-from a2perf.metrics.values import PROFILES, Direction, MetricResult, Profile, profile_named
+from a2perf.metrics.values import PROFILES, Direction, Lead, MetricResult, Profile, profile_named
 
 
 def metric_name(name: object) -> str:
@@ -112,20 +112,34 @@ _RANGES = "IQR: interquartile range; Mad: median absolute deviation; Stddev: sam
 
 
 def _of_training(
-    name: str, label: str, direction: Direction, formula: str, needs: str, unit: str = "",
+    name: str,
+    label: str,
+    direction: Direction,
+    formula: str,
+    needs: str,
+    unit: str = "",
     shared: Callable[[ScoredRuns, Profile], dict[str, MetricResult]] = _training_of,
-) -> Metric:  # fmt: skip
+    **more: Any,
+) -> Metric:
     made = metric(
-        name=name, label=label, category="reliability", unit=unit, direction=direction, formula=formula, source=_CHAN,
-        needs=needs, across=True,
+        name=name,
+        label=label,
+        category="reliability",
+        unit=unit,
+        direction=direction,
+        formula=formula,
+        source=_CHAN,
+        needs=needs,
+        across=True,
         profiles=PROFILES if name in reliability_upstream.TRAINING or shared is _rollouts_of else ("corrected",),
-    )  # fmt: skip
+        **more,
+    )
     return made(lambda runs, profile: runs.once(shared, profile)[name])
 
 
-def _of_rollouts(name: str, label: str, direction: Direction, formula: str, needs: str) -> Metric:
+def _of_rollouts(name: str, label: str, direction: Direction, formula: str, needs: str, **more: Any) -> Metric:
     formula += "; upstream: over the returns of all runs pooled; corrected: of each run, then the mean over runs"
-    return _of_training(name, label, direction, formula, needs, shared=_rollouts_of)
+    return _of_training(name, label, direction, formula, needs, shared=_rollouts_of, **more)
 
 
 _WITHIN = (
@@ -137,57 +151,109 @@ _ACROSS = (
     f"{_RANGES}, across runs at each step after a Butterworth low-pass (order 8, 0.01 of Nyquist, forwards and "
     "backwards), mean over steps; upstream: zeros dropped; corrected: at up to 101 evaluation points"
 )
-_KINDS = {"Iqr": "IQR", "Mad": "MAD", "Stddev": "std"}
+_TWO_POINTS = "2 points of a run"
+_WITHIN_NEEDS = "6 points of a run (upstream: 3)"
 _ALL = (
-    *(_of_training(f"{kind}WithinRuns", f"Dispersion within runs ({text})", "min", _WITHIN,
-                   "6 points of a run (upstream: 3)",
-                   "per step") for kind, text in _KINDS.items()),
-    *(_of_training(f"{kind}AcrossRuns", f"Dispersion across runs ({text})", "min", _ACROSS, "3 runs")
-      for kind, text in _KINDS.items()),
+    _of_training("IqrAcrossRuns", "Dispersion across runs (IQR)", "min", _ACROSS, "3 runs", lead=Lead.TABLE),
     _of_training(
-        "LowerCVaROnDiffs", "Short-term risk (CVaR on differences)", "min",
+        "IqrWithinRuns", "Dispersion within runs (IQR)", "min", _WITHIN, _WITHIN_NEEDS, "per step", lead=Lead.TABLE
+    ),
+    _of_training(
+        "LowerCVaROnDiffs",
+        "Short-term risk (CVaR on differences)",
+        "min",
         "mean of the differences between points that are <= their 5th percentile, sign flipped: a typical worst drop; "
         "upstream: all runs pooled; corrected: divided by the differences of steps, each run first",
-        "2 points of a run", "per step",
+        _TWO_POINTS,
+        "per step",
+        lead=Lead.TABLE,
     ),
     _of_training(
-        "UpperCVaROnDiffs", "Largest rises (CVaR on differences)", "none",
-        "mean of the differences per step that are >= their 95th percentile, each run first",
-        "2 points of a run", "per step",
-    ),
-    _of_training(
-        "LowerCVaROnDrawdown", "Long-term risk (CVaR on drawdown)", "min",
+        "LowerCVaROnDrawdown",
+        "Long-term risk (CVaR on drawdown)",
+        "min",
         "mean of the drawdowns (highest value so far less the value) that are >= their 95th percentile; upstream: all "
-        "runs pooled; corrected: each run first. The name is historic: it is the upper tail", "2 points of a run",
+        "runs pooled; corrected: each run first. The name is historic: it is the upper tail",
+        _TWO_POINTS,
+        lead=Lead.TABLE,
     ),
     _of_training(
-        "MaxDrawdown", "Long-term risk (maximum drawdown)", "min", "highest drawdown of each run, mean over runs",
-        "2 points of a run",
+        "MedianPerfDuringTraining",
+        "Median performance during training",
+        "max",
+        "median of each run's curve, mean over runs",
+        "1 point of a run",
+        title="Median training return",
+        lead={"train": Lead.TEXT},
     ),
     _of_training(
-        "LowerCVarOnAcross", "Risk across runs (CVaR)", "max",
+        "LowerCVarOnAcross",
+        "Risk across runs (CVaR)",
+        "max",
         "mean of the final values of the runs that are <= their 5th percentile; with up to 20 runs the worst run",
         "3 runs (upstream: 1)",
+        title="Worst runs",
+        lead={"train": Lead.TEXT},
+    ),
+    _of_rollouts(
+        "IqrAcrossRollouts",
+        "Dispersion across rollouts (IQR)",
+        "min",
+        "interquartile range",
+        "2 rollouts",
+        lead=Lead.TABLE,
+    ),
+    _of_rollouts(
+        "LowerCVaRAcrossRollouts",
+        "Risk across rollouts (CVaR)",
+        "max",
+        "mean of the returns that are <= their 5th percentile",
+        "1 rollout",
+        title="Worst 5 %",
+        lead={"inference": Lead.TEXT},
+    ),
+    _of_training("MadWithinRuns", "Dispersion within runs (MAD)", "min", _WITHIN, _WITHIN_NEEDS, "per step"),
+    _of_training("StddevWithinRuns", "Dispersion within runs (std)", "min", _WITHIN, _WITHIN_NEEDS, "per step"),
+    _of_training("MadAcrossRuns", "Dispersion across runs (MAD)", "min", _ACROSS, "3 runs"),
+    _of_training("StddevAcrossRuns", "Dispersion across runs (std)", "min", _ACROSS, "3 runs"),
+    _of_training(
+        "UpperCVaROnDiffs",
+        "Largest rises (CVaR on differences)",
+        "none",
+        "mean of the differences per step that are >= their 95th percentile, each run first",
+        _TWO_POINTS,
+        "per step",
     ),
     _of_training(
-        "UpperCVaROnAcross", "Best runs (CVaR)", "none",
+        "MaxDrawdown",
+        "Long-term risk (maximum drawdown)",
+        "min",
+        "highest drawdown of each run, mean over runs",
+        _TWO_POINTS,
+    ),
+    _of_training(
+        "UpperCVaROnAcross",
+        "Best runs (CVaR)",
+        "none",
         "mean of the final values of the runs that are >= their 95th percentile; with up to 20 runs the best run",
         "3 runs",
     ),
-    _of_training(
-        "MedianPerfDuringTraining", "Median performance during training", "max",
-        "median of each run's curve, mean over runs", "1 point of a run",
+    _of_rollouts(
+        "MadAcrossRollouts", "Dispersion across rollouts (MAD)", "min", "median absolute deviation", "2 rollouts"
     ),
-    _of_rollouts("IqrAcrossRollouts", "Dispersion across rollouts (IQR)", "min", "interquartile range", "2 rollouts"),
-    _of_rollouts("MadAcrossRollouts", "Dispersion across rollouts (MAD)", "min", "median absolute deviation",
-                 "2 rollouts"),
-    _of_rollouts("StddevAcrossRollouts", "Dispersion across rollouts (std)", "min", "standard deviation, ddof 1",
-                 "2 rollouts"),
-    _of_rollouts("LowerCVaRAcrossRollouts", "Risk across rollouts (CVaR)", "max",
-                 "mean of the returns that are <= their 5th percentile", "1 rollout"),
-    _of_rollouts("UpperCVaRAcrossRollouts", "Best rollouts (CVaR)", "none",
-                 "mean of the returns that are >= their 95th percentile", "1 rollout"),
-)  # fmt: skip
+    _of_rollouts(
+        "StddevAcrossRollouts", "Dispersion across rollouts (std)", "min", "standard deviation, ddof 1", "2 rollouts"
+    ),
+    _of_rollouts(
+        "UpperCVaRAcrossRollouts",
+        "Best rollouts (CVaR)",
+        "none",
+        "mean of the returns that are >= their 95th percentile",
+        "1 rollout",
+    ),
+)
 METRICS: dict[str, Metric] = {one.name: one for one in _ALL}
+WORST_ROLLOUTS = METRICS["LowerCVaRAcrossRollouts"]
+SPREAD_OF_ROLLOUTS = METRICS["StddevAcrossRollouts"]
 ROLLOUT_NAMES = tuple(name for name in METRICS if name.endswith("AcrossRollouts"))
 TRAINING_NAMES = tuple(name for name in METRICS if name not in ROLLOUT_NAMES)

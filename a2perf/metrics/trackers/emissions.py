@@ -11,19 +11,15 @@ import dataclasses
 import functools
 import inspect
 import logging
-import sys
-import threading
-import types
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import gin
 
 from a2perf.errors import ConfigError, did_you_mean
-from a2perf.metrics.trackers.host import describe_host
 
 RENAMED = {"default_cpu_power": "force_cpu_power", "co2_signal_api_token": "electricitymaps_api_token"}
 TRACKING_MODES = ("process", "machine")
@@ -54,7 +50,7 @@ class EmissionsSettings:
         api_endpoint, api_key: codecarbon: address and key of its API.
         output_dir, output_file: codecarbon: folder and name of its file.
         output_methods: codecarbon: outputs, as a list or separated by commas; replaces the ``save_to_*`` flags.
-        save_to_file: codecarbon: write its own file.
+        save_to_file: write the classic emissions file, and codecarbon's if a folder or name of it is given.
         save_to_api: codecarbon: send measurements to its API.
         save_to_logger: codecarbon: send measurements to ``logging_logger``, by default to its own logger; a run keeps
             that one's lines in ``codecarbon.log``.
@@ -137,21 +133,22 @@ class EmissionsSettings:
         for name in _TEXT:
             value = getattr(self, name)
             if value is not None and not isinstance(value, str):
-                raise self._wrong(name, "a string")
+                raise self.wrong(name, "a string")
         if self.tracking_mode is not None and self.tracking_mode not in TRACKING_MODES:
             near = did_you_mean(str(self.tracking_mode), TRACKING_MODES)
-            raise self._wrong("tracking_mode", f"one of {', '.join(TRACKING_MODES)}{near}")
+            raise self.wrong("tracking_mode", f"one of {', '.join(TRACKING_MODES)}{near}")
 
     def _check_number(self, name: str, *, least: float, open_end: bool = False) -> None:
         value = getattr(self, name)
         if value is None:
             return
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not value == value:
-            raise self._wrong(name, "a number")
+            raise self.wrong(name, "a number")
         if value < least or (open_end and value == least):
-            raise self._wrong(name, f"{'more than' if open_end else 'at least'} {least:g}")
+            raise self.wrong(name, f"{'more than' if open_end else 'at least'} {least:g}")
 
-    def _wrong(self, name: str, valid: str) -> ConfigError:
+    def wrong(self, name: str, valid: str) -> ConfigError:
+        """Returns the error about the value of one parameter."""
         return ConfigError(
             f"track_emissions_decorator.{name} = {getattr(self, name)!r} is not valid: it must be {valid}",
             hint=f"set track_emissions_decorator.{name} in the gin file or with --gin_bindings",
@@ -182,23 +179,19 @@ class EmissionsSettings:
         return self.wants_file or bool(self.output_handlers) or bool({*self.outputs()} - {"csv"})
 
     def codecarbon_arguments(self) -> dict[str, Any]:
-        """Arguments for the newest codecarbon's tracker: only what was given, and the outputs in their new form."""
+        """Arguments of codecarbon's tracker: only what was given, and the outputs as one list."""
         drop = {"offline", "output_methods", *_OUTPUT_FLAGS}
         if not self.is_offline:
             drop |= {"country_iso_code", "region", "cloud_provider", "cloud_region", "country_2letter_iso_code"}
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.name not in drop}
-        # A string is understood by every 3.x, and an empty one means no output.
+        # An empty string means no output.
         return {name: value for name, value in fields.items() if value is not None} | {
             "output_methods": ",".join(self.outputs())
         }
 
 
 def make_tracker(offline: bool, arguments: dict[str, Any]) -> Any:
-    """Makes a tracker of the installed codecarbon, 3.2 or later; one that is offline asks nothing of the network.
-
-    The arguments are those of the newest codecarbon. Before 3.3 outputs were flags; other arguments that an older
-    version does not know are left out.
-    """
+    """Makes a tracker of codecarbon; one that is offline asks nothing of the network."""
     import codecarbon
 
     kind = codecarbon.OfflineEmissionsTracker if offline else codecarbon.EmissionsTracker
@@ -206,11 +199,7 @@ def make_tracker(offline: bool, arguments: dict[str, Any]) -> Any:
         from codecarbon.output import LoggerOutput
 
         arguments["logging_logger"] = LoggerOutput(logging.getLogger("codecarbon"), logging.WARNING)
-    known = {name for base in kind.__mro__ for name in inspect.signature(base.__init__).parameters}
-    if "output_methods" not in known:
-        outputs = arguments.pop("output_methods", "csv").split(",")
-        arguments |= {flag: method in outputs for flag, method in _OUTPUT_FLAGS.items()}
-    return kind(**{name: value for name, value in arguments.items() if name in known})
+    return kind(**arguments)
 
 
 _RESOLVE = object()
@@ -269,10 +258,12 @@ def resolve_settings() -> EmissionsSettings:
     """Returns what the parsed gin configuration says about emissions.
 
     Raises:
-        ConfigError: a parameter has a value that it cannot have.
+        ConfigError: a parameter has a value that it cannot have, or codecarbon's folder does not exist.
     """
     settings = track_emissions_decorator(_RESOLVE)
     assert isinstance(settings, EmissionsSettings)
+    if settings.wants_file and not Path(settings.output_dir or ".").is_dir():
+        raise settings.wrong("output_dir", "a folder that exists")
     return settings
 
 
@@ -280,8 +271,7 @@ def _wrap(settings: EmissionsSettings, fn: Callable[..., Any]) -> Callable[..., 
     @functools.wraps(fn)
     def tracked(*args: Any, **kwargs: Any) -> Any:
         tracker = make_tracker(settings.is_offline, settings.codecarbon_arguments())
-        with known_processor():
-            tracker.start()
+        tracker.start()
         # codecarbon swallows its own failures; without a start time it measures and writes nothing.
         if getattr(tracker, "_start_time", None) is None:
             warnings.warn(f"codecarbon did not start; {fn.__name__} runs without it", RuntimeWarning, stacklevel=2)
@@ -291,27 +281,3 @@ def _wrap(settings: EmissionsSettings, fn: Callable[..., Any]) -> Callable[..., 
             tracker.stop()
 
     return tracked
-
-
-_answering = threading.Lock()
-
-
-@contextmanager
-def known_processor() -> Iterator[None]:
-    """Answers codecarbon's question for the processor's name.
-
-    It asks py-cpuinfo, which starts two further interpreters and takes two seconds to find what ``/proc/cpuinfo`` says.
-    """
-    answer = types.ModuleType("cpuinfo")
-    model = describe_host().cpu_model
-    answer.get_cpu_info = lambda: {"brand_raw": model}  # type: ignore[attr-defined]
-    # Several runs may start at once in one evaluator, and each puts back what it found.
-    with _answering:
-        real = sys.modules.get("cpuinfo")
-        sys.modules["cpuinfo"] = answer
-        try:
-            yield
-        finally:
-            del sys.modules["cpuinfo"]
-            if real is not None:
-                sys.modules["cpuinfo"] = real

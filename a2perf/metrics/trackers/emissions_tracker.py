@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from a2perf.metrics.trackers.carbon_factors import NO_FACTOR, find_factor
-from a2perf.metrics.trackers.emissions import EmissionsSettings, known_processor, make_tracker
+from a2perf.metrics.trackers.emissions import EmissionsSettings, make_tracker
 from a2perf.metrics.trackers.energy import CpuEnergy
 from a2perf.metrics.trackers.host import describe_host
 from a2perf.metrics.trackers.tick import Tracker
@@ -77,11 +77,16 @@ class EmissionsTracker(Tracker):
         """The emissions of so much energy."""
         factor = self.factor
         return Emissions(
-            kg_co2eq=energy.gross_kwh * factor.kg_per_kwh, kg_per_kwh=factor.kg_per_kwh,
-            method=self.method(energy.cpu.method), quality=energy.quality, country_name=factor.country_name,
-            country_iso_code=factor.country_iso_code, region=factor.region, factor_source=factor.source,
+            kg_co2eq=energy.gross_kwh * factor.kg_per_kwh,
+            kg_per_kwh=factor.kg_per_kwh,
+            method=self.method(energy.cpu.method),
+            quality=energy.quality,
+            country_name=factor.country_name,
+            country_iso_code=factor.country_iso_code,
+            region=factor.region,
+            factor_source=factor.source,
             note=factor.note,
-        )  # fmt: skip
+        )
 
 
 class _CodecarbonOutputs:
@@ -105,6 +110,8 @@ class _CodecarbonOutputs:
 
     def stop(self) -> None:
         """Ends it; one that measures has ``STOP_S`` seconds to close, one that still starts is left behind."""
+        if not self._running:
+            self.error = self.error or "the run ended before it had started, so it wrote nothing"
         self._end.set()
         if self._running:
             self._thread.join(STOP_S)
@@ -125,8 +132,7 @@ class _CodecarbonOutputs:
         tracker = make_tracker(self._settings.is_offline, self._arguments())
         if self._end.is_set():
             return
-        with known_processor():
-            tracker.start()
+        tracker.start()
         # If the constructor of the tracker failed, only its log shows it.
         if getattr(tracker, "_start_time", None) is None:
             self.error = f"it did not start; see {LOG}"
@@ -142,9 +148,11 @@ class _CodecarbonOutputs:
             outputs = [method for method in self._settings.outputs() if method != "csv"]
             arguments["output_methods"] = ",".join(outputs)
         defaults = {
-            "output_dir": str(self._log_file.parent), "api_call_interval": 1, "measure_power_secs": 1.0,
+            "output_dir": str(self._log_file.parent),
+            "api_call_interval": 1,
+            "measure_power_secs": 1.0,
             "tracking_mode": "process",
-        }  # fmt: skip
+        }
         if self._cpu_watts is not None:
             defaults["force_cpu_power"] = self._cpu_watts
         # Its lock would install signal handlers, which only a main thread may do, and a second run would go silent.

@@ -37,11 +37,17 @@ class _Counted(Component):
     _reads: Literal["processor", "memory"]
 
     def __init__(
-        self, *, force_watts: float | None = None, machine: bool = False, pue: float = 1.0,
-        powercap: Path = POWERCAP, baselines: Collection[str] = BASELINES,
-        clock: Callable[[], float] = time.perf_counter, settle: Callable[[float], None] = time.sleep,
+        self,
+        *,
+        force_watts: float | None = None,
+        machine: bool = False,
+        pue: float = 1.0,
+        powercap: Path = POWERCAP,
+        baselines: Collection[str] = BASELINES,
+        clock: Callable[[], float] = time.perf_counter,
+        settle: Callable[[float], None] = time.sleep,
         amd: bool | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(pue, baselines=baselines, clock=clock)
         self._force_watts = force_watts
         self._machine = machine
@@ -55,9 +61,10 @@ class _Counted(Component):
         """Whether there are counters to read between two samples."""
         return self._domains is not None
 
-    def poll(self) -> bool:
-        """Reads the counters once; returns whether one has advanced."""
-        return self._domains is not None and self._domains.read()
+    def poll(self) -> None:
+        """Reads the counters once."""
+        if self._domains is not None:
+            self._domains.read()
 
     def start(self) -> None:
         """Chooses the source and begins the baseline."""

@@ -36,9 +36,13 @@ class GpuEnergy(Component):
     name = "gpu_energy"
 
     def __init__(
-        self, *, gpu_ids: Sequence[int | str] | str | None = None, pue: float = 1.0,
-        baselines: Collection[str] = BASELINES, clock: Callable[[], float] = time.perf_counter,
-    ) -> None:  # fmt: skip
+        self,
+        *,
+        gpu_ids: Sequence[int | str] | str | None = None,
+        pue: float = 1.0,
+        baselines: Collection[str] = BASELINES,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
         super().__init__(pue, baselines=baselines, clock=clock)
         self._update_s = UPDATE_S
         self._gpu_ids = gpu_ids
@@ -94,12 +98,10 @@ class GpuEnergy(Component):
         """Whether there are devices to read between two samples."""
         return self._nvml is not None
 
-    def poll(self) -> bool:
-        """Reads counters and power sensors once; returns whether one has changed."""
-        if self._nvml is None:
-            return False
-        before = self._nvml.joules
-        return self._nvml.read() != before
+    def poll(self) -> None:
+        """Reads counters and power sensors once."""
+        if self._nvml is not None:
+            self._nvml.read()
 
     def sample(self, tick: Tick) -> None:
         """Charges the interval and reads memory and utilisation."""
@@ -156,8 +158,9 @@ class GpuEnergy(Component):
     def _share_error(self) -> float:
         """Standard uncertainty of the share: anything from none to all in the energy of which no share is known."""
         known = min(1.0, self._known_j / self.joules) if self.joules > 0 else 0.0
-        return hypot(known * of_share(self._shared_j / self._known_j if self._known_j > 0 else 1.0),
-                     rectangular(1.0 - known))  # fmt: skip
+        return hypot(
+            known * of_share(self._shared_j / self._known_j if self._known_j > 0 else 1.0), rectangular(1.0 - known)
+        )
 
     def _gross_contributions(self, unaccounted_s: float) -> Contributions:
         if self._nvml is None:

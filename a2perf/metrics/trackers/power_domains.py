@@ -116,15 +116,13 @@ class PowerDomains:
                 if _between(first, second):
                     self._pairs.append(_Pair(first, second, last_uj=second.value_uj))
 
-    def read(self) -> bool:
-        """Reads every counter that the account needs, a few microseconds each; returns whether one has advanced."""
+    def read(self) -> None:
+        """Reads every counter that the account needs, a few microseconds each."""
         self._last_s = self._clock()
-        advanced = False
         for domain in self._needed():
-            advanced = domain.advance(self._last_s) or advanced
+            domain.advance(self._last_s)
         for pair in list(self._pairs):
             self._judge(pair)
-        return advanced
 
     def settle(self, sleep: Callable[[float], None] = time.sleep) -> None:
         """Reads several times in a row if counters may mirror each other; at most 10 ms."""

@@ -122,8 +122,8 @@ class PowerDomain:
         for zone in self.zones:
             zone.step_j(now_s)
 
-    def advance(self, now_s: float) -> bool:
-        """Reads all zones and accounts for the first that gives a step; returns whether it was one above zero."""
+    def advance(self, now_s: float) -> None:
+        """Reads all zones and accounts for the first that gives a step."""
         elapsed, self._last_s = now_s - self._last_s, now_s
         known = [step for zone in self.zones if (step := zone.step_j(now_s)) is not None]
         # A twin steps in only for a zone that stands still: counters read at one moment may differ by one update.
@@ -134,10 +134,8 @@ class PowerDomain:
             self.counted_j += step
             self.counted_s += elapsed + self._still_s
             self._still_s = 0.0
-            return True
         else:
             self._still_s += elapsed
-        return False
 
     @property
     def readable(self) -> bool:

@@ -66,9 +66,13 @@ class Tree(Protocol):
 
 
 def open_tree(
-    root: int, *, cgroup: Sequence[Path] = (), clock: Callable[[], float] | None = None, root_is_guard: bool = False,
+    root: int,
+    *,
+    cgroup: Sequence[Path] = (),
+    clock: Callable[[], float] | None = None,
+    root_is_guard: bool = False,
     running: bool = False,
-) -> Tree:  # fmt: skip
+) -> Tree:
     """Returns the reader of a process tree that fits this system."""
     if not LINUX:
         return PsutilTree(root)
@@ -361,15 +365,27 @@ class PsutilTree:
         self._totals, self._reaped = totals, reaped
         self._cpu_seconds = max(self._cpu_seconds, sum(total for _, total in totals.values()) + self._carried_s)
         return replace(
-            _NOTHING, pids=frozenset(living), cpu_seconds=self._cpu_seconds, cpu_method="psutil", threads=threads,
-            rss_bytes=rss, memory_peak_bytes=rss if thorough else None,
-        )  # fmt: skip
+            _NOTHING,
+            pids=frozenset(living),
+            cpu_seconds=self._cpu_seconds,
+            cpu_method="psutil",
+            threads=threads,
+            rss_bytes=rss,
+            memory_peak_bytes=rss if thorough else None,
+        )
 
 
 _NOTHING = TreeSample(
-    pids=frozenset(), cpu_seconds=0.0, cpu_method="", threads=0, rss_bytes=0, pss_bytes=None, memory_peak_bytes=None,
-    io_read_bytes=0, io_write_bytes=0,
-)  # fmt: skip
+    pids=frozenset(),
+    cpu_seconds=0.0,
+    cpu_method="",
+    threads=0,
+    rss_bytes=0,
+    pss_bytes=None,
+    memory_peak_bytes=None,
+    io_read_bytes=0,
+    io_write_bytes=0,
+)
 
 
 class TreeSum:
@@ -399,10 +415,15 @@ class TreeSum:
             if tree is not None:
                 last = tree.sample()
                 last = replace(
-                    last, cpu_seconds=max(last.cpu_seconds, cpu_s), pids=frozenset(), threads=0, rss_bytes=0,
-                    pss_bytes=None, memory_peak_bytes=memory_peak_bytes,
+                    last,
+                    cpu_seconds=max(last.cpu_seconds, cpu_s),
+                    pids=frozenset(),
+                    threads=0,
+                    rss_bytes=0,
+                    pss_bytes=None,
+                    memory_peak_bytes=memory_peak_bytes,
                     memory_method=last.memory_method if memory_peak_bytes is None else "cgroup",
-                )  # fmt: skip
+                )
                 self._earlier = _sum([self._earlier, last])
 
     def sample(self, *, thorough: bool = False) -> TreeSample:

@@ -90,7 +90,7 @@ class Recorder:
         self._last_row = (0.0, {"cpu": 0.0, "gpu": 0.0, "ram": 0.0})
 
     @property
-    def polled(self) -> list[Callable[[], bool]]:
+    def polled(self) -> list[Callable[[], None]]:
         """What reads the counters between two samples, one function per component that has some."""
         return [part.poll for part in (self._cpu, self._ram, self._gpu) if part.polled]
 

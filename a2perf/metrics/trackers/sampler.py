@@ -8,6 +8,7 @@ The first samples are taken at short intervals: even a run of half a second then
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import deque
@@ -16,7 +17,6 @@ from datetime import datetime
 from pathlib import Path
 
 from a2perf.metrics.trackers import procfs
-from a2perf.metrics.trackers.cadence import Readings
 from a2perf.metrics.trackers.emissions import EmissionsSettings
 from a2perf.metrics.trackers.power_domains import POWERCAP
 from a2perf.metrics.trackers.process_tree import Tree, TreeSample, TreeSum, open_tree, started_ago_s
@@ -32,6 +32,12 @@ THOROUGH_SHARE = 0.002
 STOP_TIMEOUT_S = 3.0
 # A process older than this at ``attach`` has a past that does not belong to the run.
 MAX_SPAWN_S = 1.0
+FASTEST_S = 0.009
+"""A little less than 10 ms: readings that come late must still be 100 per second."""
+MOST_OF_A_CORE = 0.004
+"""Share of one core that the readings of one source may take."""
+_SLACK_S = 0.002
+"""Sources that are due within this time are read together."""
 
 
 class Sampler:
@@ -67,10 +73,15 @@ class Sampler:
         self._interval_s = min(interval_s, self._report_interval_s)
         installed, self._failures = installed_trackers()
         self._recorder = Recorder(
-            directory, mode=mode, settings=settings, with_codecarbon=with_codecarbon,
-            columns=tuple(column for tracker in installed for column in tracker.columns), own_process=own_process,
-            idle=idle, powercap=powercap,
-        )  # fmt: skip
+            directory,
+            mode=mode,
+            settings=settings,
+            with_codecarbon=with_codecarbon,
+            columns=tuple(column for tracker in installed for column in tracker.columns),
+            own_process=own_process,
+            idle=idle,
+            powercap=powercap,
+        )
         self._own_process = own_process
         self._trackers: list[Tracker] = [*self._recorder.trackers, *installed, *trackers]
         self._lock = threading.Lock()
@@ -250,7 +261,7 @@ class Sampler:
                 return
             due_s = self._next_due_s(now_s)
             polled = self._recorder.polled
-            if len(polled) > len(self._readings.sources):  # a driver may come up late
+            if len(polled) > len(self._readings.counts):  # a driver may come up late
                 self._readings = Readings(polled)
             self._readings.wait(self._wake, due_s - (time.perf_counter() - self._began_s))
             self._wake.clear()
@@ -312,3 +323,49 @@ class Sampler:
 
 def _failure(name: str, error: Exception) -> TrackerFailure:
     return TrackerFailure(tracker=name, error=f"{type(error).__name__}: {error}")
+
+
+class Readings:
+    """Reads sources while a thread waits for something else.
+
+    Args:
+        polls: one per source, reads it once.
+        clock: seconds.
+        work_clock: processor time of the calling thread in seconds.
+
+    Attributes:
+        counts: number of readings of each source.
+    """
+
+    def __init__(
+        self,
+        polls: Sequence[Callable[[], None]] = (),
+        *,
+        clock: Callable[[], float] = time.perf_counter,
+        work_clock: Callable[[], float] = time.thread_time,
+    ) -> None:
+        self._polls, self._clock, self._work_clock = polls, clock, work_clock
+        self._due_s = [clock()] * len(polls)
+        self.counts = [0] * len(polls)
+
+    def wait(self, wake: threading.Event, seconds: float) -> None:
+        """Waits for an event, at most ``seconds``; reads each source whenever it is due."""
+        end_s = self._clock() + seconds
+        while (now_s := self._clock()) < end_s:
+            before = self._work_clock()
+            if wake.wait(max(0.0, min([end_s, *self._due_s]) - now_s)):
+                return
+            self._read(self._clock(), before)
+
+    def _read(self, now_s: float, work_before_s: float) -> None:
+        due = [place for place, due_s in enumerate(self._due_s) if due_s <= now_s + _SLACK_S]
+        for place in due:
+            try:
+                self._polls[place]()
+            except Exception:  # the tracker meets the same error in its next sample, which reports it
+                self._due_s[place] = math.inf
+            self.counts[place] += 1
+        for place in due:
+            cost_s = (self._work_clock() - work_before_s) / len(due)
+            # On a grid: a reading that comes late must not delay the following ones.
+            self._due_s[place] = max(self._due_s[place] + max(FASTEST_S, cost_s / MOST_OF_A_CORE), now_s)

@@ -1,1 +1,1 @@
-"""Comparing versions of an algorithm: curves, tables, aggregates, and a verdict."""
+"""Comparing versions of an algorithm: curves, tables, and a verdict."""

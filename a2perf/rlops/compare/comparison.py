@@ -1,4 +1,4 @@
-"""The comparison itself: scores to verdicts, probabilities of improvement and aggregates over environments."""
+"""The comparison itself: from scores to verdicts and probabilities of improvement."""
 
 from __future__ import annotations
 
@@ -9,31 +9,14 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from a2perf.arrays import Values
-from a2perf.metrics.bootstrap import (
-    Aggregate,
-    Estimate,
-    aggregate_iqm,
-    aggregate_mean,
-    aggregate_median,
-    aggregate_optimality_gap,
-    bootstrap,
-    probability_of_improvement,
-)
+from a2perf.metrics.bootstrap import Estimate, probability_of_improvement
 from a2perf.metrics.difference import LEAST_SEEDS, Difference, Sign, at_any_look, difference, spread_of_all
 from a2perf.metrics.protocol import ReferenceScale
+from a2perf.rlops.compare.panel import GroupRuns, Panel
 from a2perf.rlops.compare.references import references_of
 from a2perf.rlops.compare.request import Request
-from a2perf.rlops.compare.selection import GroupRuns, Panel
 from a2perf.rlops.compare.verdict import Judgement, Verdict, corrected, judge, overall, pooled_chance
 
-AGGREGATES: dict[str, Aggregate] = {
-    "IQM": aggregate_iqm,
-    "Mean": aggregate_mean,
-    "Median": aggregate_median,
-    "Optimality Gap": aggregate_optimality_gap,
-}
-REPETITIONS = 2000
 _IMPROVEMENT_REPETITIONS = 1000
 
 
@@ -79,8 +62,6 @@ class ComparedGroups:
     """A comparison and its results.
 
     Attributes:
-        normalised: by group, normalised scores of shape ``(runs, panels)``, trimmed to the smallest number of runs;
-            empty where a panel has no reference or no run.
         made_at: ISO 8601 in UTC.
     """
 
@@ -89,8 +70,6 @@ class ComparedGroups:
     panels: tuple[Panel, ...]
     candidates: tuple[Candidate, ...]
     references: dict[str, ReferenceScale]
-    normalised: tuple[Values, ...] = field(repr=False)
-    aggregates: tuple[dict[str, Estimate], ...]
     notices: tuple[str, ...]
     made_at: str
 
@@ -114,16 +93,9 @@ def compare_panels(
     notices: Sequence[str] = (),
     store: str = "",
     references: dict[str, ReferenceScale] | None = None,
-    repetitions: int = REPETITIONS,
 ) -> ComparedGroups:
     """Judges the candidates of a request on panels that hold the scores of all groups."""
     found = references_of(panels, references or {})
-    normalised, trimmed = _normalised(request, panels, found)
-    aggregates = tuple(
-        {name: bootstrap(matrix, aggregate, repetitions=repetitions, confidence=request.confidence, method="small")
-         for name, aggregate in AGGREGATES.items()}
-        for matrix in normalised
-    )  # fmt: skip
     judged_on = {
         at: [one for one in panels if not request.only_shared or one.cells[at].runs or one.cells[at].failed]
         for at in request.candidates
@@ -145,9 +117,7 @@ def compare_panels(
         panels=tuple(panels),
         candidates=tuple(candidates),
         references=found,
-        normalised=normalised,
-        aggregates=aggregates,
-        notices=(*notices, *trimmed),
+        notices=tuple(notices),
         made_at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     )
 
@@ -167,7 +137,7 @@ def _judged(request: Request, panels: dict[int, list[Panel]]) -> dict[int, list[
 
 def _judge(request: Request, panel: Panel, candidate: GroupRuns, baseline: GroupRuns) -> Judgement:
     ours, theirs = candidate.scores, baseline.scores
-    if is_paired := request.question == "policies":
+    if is_paired := request.question == "episodes":
         shared = sorted(candidate.episodes.keys() & baseline.episodes.keys())
         ours, theirs = (np.array([of[seed] for seed in shared]) for of in (candidate.episodes, baseline.episodes))
     judgement = judge(
@@ -186,18 +156,31 @@ def _judge(request: Request, panel: Panel, candidate: GroupRuns, baseline: Group
     if len(prints) > 1:
         reason = f"the environment behaves differently: fingerprints {', '.join(sorted(mark[:8] for mark in prints))}"
         return replace(
-            judgement, verdict=Verdict.INCONCLUSIVE, p_regression=None, further_seeds=None, reason=reason,
-            sign=Sign.NOT_SEPARATED, sign_reason=reason,
-        )  # fmt: skip
+            judgement,
+            verdict=Verdict.INCONCLUSIVE,
+            p_regression=None,
+            further_seeds=None,
+            reason=reason,
+            sign=Sign.NOT_SEPARATED,
+            sign_reason=reason,
+        )
     kinds = (*candidate.provenance, *baseline.provenance)
     if _is_mixed(kinds):
         measured = kinds.count("measured")
         reason = f"{panel.metric} is measured in {measured} of {len(kinds)} runs and estimated in the others"
         reason += "; measured and estimated values are never compared"
         return Judgement(
-            panel.name, Verdict.INCONCLUSIVE, None, None, None, judgement.tolerance, judgement.candidate,
-            judgement.baseline, reason=reason, sign_reason=reason,
-        )  # fmt: skip
+            panel.name,
+            Verdict.INCONCLUSIVE,
+            None,
+            None,
+            None,
+            judgement.tolerance,
+            judgement.candidate,
+            judgement.baseline,
+            reason=reason,
+            sign_reason=reason,
+        )
     return judgement
 
 
@@ -214,9 +197,10 @@ def _overall(
     for metric in metrics:
         rows = [(p, j) for p, j in zip(panels, judgements, strict=True) if p.metric == metric]
         used = [
-            (p, j) for p, j in rows
+            (p, j)
+            for p, j in rows
             if j.p_regression is not None and min(j.candidate.seeds, j.baseline.seeds) >= LEAST_SEEDS
-        ]  # fmt: skip
+        ]
         pairs = [(j.candidate.scores, j.baseline.scores) for _, j in used]
         if len(used) < 2:
             scales, unit = [1.0] * len(used), used[0][0].unit if used else ""
@@ -227,7 +211,7 @@ def _overall(
         fewest = [min(j.candidate.seeds, j.baseline.seeds) for _, j in used]
         look = at_any_look(1.0 - error, max(fewest, default=0))
         # sides hold negated scores if less is better
-        found = difference(pairs, scales, confidence=look, paired=request.question == "policies")
+        found = difference(pairs, scales, confidence=look, paired=request.question == "episodes")
         lost = {Sign.BETTER: sum(j.candidate.lost for _, j in rows), Sign.WORSE: sum(j.baseline.lost for _, j in rows)}
         reason = ""
         if lost.get(found.sign):
@@ -247,7 +231,7 @@ def _identical(candidate: GroupRuns, baseline: GroupRuns) -> bool:
 
     Curves that do not depend on the seed, such as a return at its ceiling, show nothing about other seeds.
     """
-    ours, theirs = ({run.seed: at for at, run in enumerate(cell.runs)} for cell in (candidate, baseline))
+    ours, theirs = ({run.record.seed: at for at, run in enumerate(cell.runs)} for cell in (candidate, baseline))
     lengths = {len(ours), len(theirs), len(candidate.runs), len(baseline.runs)}
     if set(ours) != set(theirs) or None in ours or len(lengths) > 1 or len(ours) < LEAST_SEEDS or candidate.failed:
         return False
@@ -268,25 +252,3 @@ def _improvement(request: Request, panel: Panel, at: int, baseline: int) -> Esti
     if _is_mixed((*panel.cells[at].provenance, *panel.cells[baseline].provenance)):
         return None
     return probability_of_improvement(ours, theirs, repetitions=_IMPROVEMENT_REPETITIONS, confidence=request.confidence)
-
-
-def _normalised(
-    request: Request, panels: Sequence[Panel], references: dict[str, ReferenceScale]
-) -> tuple[tuple[Values, ...], list[str]]:
-    """Returns the normalised scores of each group, trimmed to its smallest number of runs, and what that cost."""
-    columns = [
-        [panel.cells[at].scores[np.isfinite(panel.cells[at].scores)] for panel in panels]
-        for at in range(len(request.groups))
-    ]
-    if any(panel.name not in references for panel in panels) or any(not c.size for row in columns for c in row):
-        return (), []
-    matrices, said = [], []
-    for group, row in zip(request.groups, columns, strict=True):
-        fewest = min(column.size for column in row)
-        if any(column.size > fewest for column in row):
-            said.append(
-                f"{group.name}: aggregates use the first {fewest} runs on each environment, as many as all have"
-            )
-        normal = [references[panel.name].normalise(c[:fewest]) for panel, c in zip(panels, row, strict=True)]
-        matrices.append(np.stack(normal, axis=1))
-    return tuple(matrices), said

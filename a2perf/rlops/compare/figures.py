@@ -18,7 +18,7 @@ from a2perf.report.figures.drawing import INK, WIDTH_IN, Chart, Drawing, new_fig
 from a2perf.report.figures.panels import ChartPanel, panels_figure
 from a2perf.report.learning import pooled_over_runs
 from a2perf.rlops.compare.comparison import Candidate, ComparedGroups
-from a2perf.rlops.compare.selection import GroupRuns, Panel
+from a2perf.rlops.compare.panel import GroupRuns, Panel
 from a2perf.rlops.compare.sentences import sign_text
 from a2perf.rlops.compare.tables import JudgementNumbers
 from a2perf.rlops.compare.verdict import Judgement
@@ -72,7 +72,9 @@ def _line(cell: GroupRuns, name: str, place: int, *, time: bool) -> Lines | None
         known = np.flatnonzero(np.isfinite(axis) & np.isfinite(curve.values))
         order = known[np.argsort(axis[known], kind="stable")]
         if order.size:
-            runs.append((run.run_id if run.seed is None else f"seed {run.seed}", axis[order], curve.values[order]))
+            runs.append(
+                (run.name if run.record.seed is None else f"seed {run.record.seed}", axis[order], curve.values[order])
+            )
     if len(runs) < 2:
         return Lines(name, place, runs) if runs else None
     pooled = pooled_over_runs([(x, y) for _, x, y in runs])

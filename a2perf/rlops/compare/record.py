@@ -12,7 +12,7 @@ from a2perf._version import __version__
 from a2perf.metrics.bootstrap import Estimate
 from a2perf.records import SCHEMA, Record
 from a2perf.rlops.compare.comparison import Candidate, ComparedGroups, OverallDifference
-from a2perf.rlops.compare.selection import GroupRuns
+from a2perf.rlops.compare.panel import GroupRuns
 
 
 class ComparedRun(Record, kw_only=True):
@@ -105,9 +105,8 @@ class CompareRecord(Record, kw_only=True):
     Attributes:
         made_at: ISO 8601 in UTC.
         last: number of last logged values that a score is the mean of.
-        question: ``"algorithm"`` (units: training seeds) or ``"policies"`` (units: shared episodes, in pairs).
+        question: ``"seeds"`` (units: training seeds) or ``"episodes"`` (units: shared episodes, in pairs).
         looks: number of looks at growing data over which the decisions keep their confidence: ``"any"``.
-        aggregates: by group: IQM, Mean, Median and Optimality Gap of normalised scores.
     """
 
     schema: int = SCHEMA
@@ -119,13 +118,11 @@ class CompareRecord(Record, kw_only=True):
     last: int
     confidence: float
     tolerance: dict[str, float]
-    as_of: str | None
     verdict: str | None
     candidates: list[CandidateRecord]
     panels: list[ComparedPanel]
-    aggregates: dict[str, dict[str, Estimate]]
     notices: list[str] = msgspec.field(default_factory=list)
-    question: str = "algorithm"
+    question: str = "seeds"
     looks: str = "any"
 
 
@@ -145,7 +142,6 @@ def compare_record(comparison: ComparedGroups) -> CompareRecord:
         last=request.last,
         confidence=request.confidence,
         tolerance=dataclasses.asdict(request.tolerance),
-        as_of=None if request.as_of is None else request.as_of.isoformat(),
         verdict=None if comparison.verdict is None else comparison.verdict.value,
         candidates=[_candidate(comparison, candidate) for candidate in comparison.candidates],
         panels=[
@@ -157,7 +153,6 @@ def compare_record(comparison: ComparedGroups) -> CompareRecord:
             )
             for panel in comparison.panels
         ],
-        aggregates=dict(zip(names, comparison.aggregates, strict=False)),
         notices=list(comparison.notices),
         question=request.question,
     )
@@ -169,10 +164,13 @@ def _candidate(comparison: ComparedGroups, candidate: Candidate) -> CandidateRec
         values = {name: value for name, value in judgement.values().items() if name in VerdictRecord.__struct_fields__}
         panels.append(
             VerdictRecord(
-                panel=panel.name, sign=judgement.sign.value, probability_of_improvement=improvement,
-                reason=judgement.reason, **values,
+                panel=panel.name,
+                sign=judgement.sign.value,
+                probability_of_improvement=improvement,
+                reason=judgement.reason,
+                **values,
             )
-        )  # fmt: skip
+        )
     return CandidateRecord(
         group=comparison.names[candidate.place],
         verdict=candidate.verdict.value,
@@ -192,14 +190,14 @@ def _cell(env: str, cell: GroupRuns) -> ComparedCell:
         failed=cell.failed,
         runs=[
             ComparedRun(
-                run=run.run_id,
-                seed=run.seed,
-                version=run.version,
-                tags=sorted(run.tags),
+                run=run.name,
+                seed=run.record.seed,
+                version=run.record.version,
+                tags=sorted(run.record.tags),
                 score=float(score) if math.isfinite(score) else None,
-                wall_s=run.wall_s,
-                energy_kwh=run.energy_kwh,
-                energy_quality=run.energy_quality,
+                wall_s=run.execution.wall_s,
+                energy_kwh=run.execution.energy_kwh,
+                energy_quality=run.execution.energy_quality,
             )
             for run, score in zip(cell.runs, cell.scores, strict=True)
         ],

@@ -17,11 +17,10 @@ from a2perf.errors import UserError
 from a2perf.metrics import protocol
 from a2perf.metrics.protocol import ReferenceScale
 from a2perf.metrics.submitted import protocol_of
-from a2perf.rlops.compare.selection import Panel
+from a2perf.rlops.compare.panel import Panel
+from a2perf.rlops.compare.scores import EPISODE_RETURN
 from a2perf.runs.stores.store import RETURN_METRICS
 
-EPISODE_RETURN = "returns"
-"""The metric of runs that were evaluated: the mean return of their episodes."""
 _FORM = '{"CartPole-v1": {"random": 22.0, "expert": 500.0}} in JSON or YAML'
 
 
@@ -73,7 +72,7 @@ def _reference(path: Path, env: str, value: Any) -> ReferenceScale:
 def _of_protocol(panel: Panel) -> ReferenceScale | None:
     """Returns the protocol's references where the task is plain: by its name, or the only one of its environment."""
     prints = panel.fingerprints()
-    recorded = protocol_of(run.path for cell in panel.cells for run in cell.runs)
+    recorded = protocol_of(run.folder.path for cell in panel.cells for run in cell.runs)
     for name in [recorded] if recorded in protocol.names() else protocol.versions():
         known = protocol.load(name).tasks.values()
         tasks = [task for task in known if panel.env in (task.name, task.env_id) and task.has_references()]

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -14,11 +13,12 @@ from a2perf.errors import UserError, did_you_mean
 from a2perf.rlops.compare.verdict import CONFIDENCE, Tolerance
 from a2perf.rlops.filters import RunQuery, parse_tag_expression
 from a2perf.runs.run import Run
+from a2perf.runs.series import FINAL_VALUES
 
 ACCEPTED = "latest"
 """The tag of the accepted version, by convention."""
-LAST = 100
-Question = Literal["algorithm", "policies"]
+LAST = FINAL_VALUES
+Question = Literal["seeds", "episodes"]
 """Whether scores of training seeds are compared, or of episodes that fixed policies of both sides played, in pairs."""
 
 
@@ -27,7 +27,7 @@ class Group:
     """Runs that are set against those of other groups.
 
     Attributes:
-        runs: runs that were selected one by one; a store selects those of the query.
+        query: how the runs were named; it selects them in a store.
     """
 
     name: str
@@ -43,6 +43,7 @@ class Request:
         last: a run's score is the mean of so many last logged values.
         only_shared: judge a candidate only on the environments that it has runs on; else it is inconclusive there.
         score: how the score of a run is computed, in words; empty for the mean of its last values.
+        question_reason: why the data decided on the question; empty if the caller did.
     """
 
     groups: tuple[Group, ...]
@@ -54,23 +55,24 @@ class Request:
     tolerance: Tolerance = field(default_factory=Tolerance)
     confidence: float = CONFIDENCE
     lower_is_better: frozenset[str] = frozenset()
-    as_of: datetime.datetime | None = None
     only_shared: bool = False
     score: str = ""
     gate: bool = False
-    question: Question = "algorithm"
+    question: Question = "seeds"
+    question_reason: str = ""
 
     @property
     def unit(self) -> str:
         """What is counted on each side."""
-        return "episodes" if self.question == "policies" else "seeds"
+        return self.question
 
     @property
     def question_text(self) -> str:
         """The question that a comparison answers."""
-        if self.question == "policies":
-            return "these policies (units: shared episodes, in pairs)"
-        return "this algorithm (units: training seeds)"
+        asked = "this algorithm (units: training seeds)"
+        if self.question == "episodes":
+            asked = "these policies (units: shared episodes, in pairs)"
+        return f"{asked}, {self.question_reason}" if self.question_reason else asked
 
     def score_text(self) -> str:
         """Returns how the score of a run is computed."""

@@ -9,7 +9,7 @@ from a2perf.metrics.difference import Sign
 from a2perf.report.tables import markdown_text, narrowed, to_markdown, to_text
 from a2perf.rlops.compare.comparison import Candidate, ComparedGroups
 from a2perf.rlops.compare.more_seeds import MOST_FURTHER_SEEDS
-from a2perf.rlops.compare.tables import EXPENDABLE, further, score_table, verdict_table
+from a2perf.rlops.compare.tables import EXPENDABLE, JudgementNumbers, further, score_table, verdict_table
 from a2perf.rlops.compare.verdict import Judgement, Verdict, pooled_level
 
 _SIGNS = {Verdict.PASS: "✅", Verdict.REGRESSION: "❌", Verdict.INCONCLUSIVE: "❔"}
@@ -26,10 +26,22 @@ def title_of(comparison: ComparedGroups) -> str:
 def summary(comparison: ComparedGroups) -> str:
     """Returns the outcome in a sentence."""
     # several metrics give several panels of the same runs
-    runs = {(panel.env, at, run.run_id) for panel in comparison.panels for at, cell in enumerate(panel.cells)
-            for run in cell.runs}  # fmt: skip
+    runs = {
+        (panel.env, at, run.name)
+        for panel in comparison.panels
+        for at, cell in enumerate(panel.cells)
+        for run in cell.runs
+    }
     environments = len({panel.env for panel in comparison.panels})
-    size = f"{len(runs)} runs on {environments} environment{'s' if environments != 1 else ''}"
+    policies = {
+        (panel.env, at, run.identity.policy)
+        for panel in comparison.panels
+        for at, cell in enumerate(panel.cells)
+        for run in cell.runs
+        if run.identity.policy
+    }
+    units = "trained policies" if len(policies) == len(runs) else "runs"
+    size = f"{len(runs)} {units} on {environments} environment{'s' if environments != 1 else ''}"
     if not comparison.candidates:
         return f"{size}; nothing to compare with."
     parts = []
@@ -45,6 +57,21 @@ def summary(comparison: ComparedGroups) -> str:
         f"{'; '.join(parts)}. Baseline: {baseline}; {size}. "
         f"Question: {comparison.request.question_text}. The results hold at any number of looks at growing data."
     )
+
+
+def verdict_sentences(comparison: ComparedGroups) -> str:
+    """Returns the outcome of each candidate in a sentence, and the question, for pages that show the groups already."""
+    baseline = comparison.names[comparison.request.baseline or 0]
+    parts = []
+    for candidate in comparison.candidates:
+        text = f"{comparison.names[candidate.place]} against {baseline}: {sign_text(candidate)}"
+        if len(candidate.judgements) == 1:
+            (row,) = candidate.rows()
+            numbers = JudgementNumbers(row[0], row[1])
+            text += f" ({numbers.difference()} {numbers.interval()})" if row[1].low is not None else ""
+        found = reasons(candidate, gate=False)
+        parts.append(f"{text}; {found[0].partition(': ')[2]}" if found and len(candidate.judgements) == 1 else text)
+    return f"{'. '.join(parts)}. Question: {comparison.request.question_text}."
 
 
 def sign_text(candidate: Candidate) -> str:
@@ -106,9 +133,9 @@ def terminal_text(comparison: ComparedGroups, width: int | None = None) -> str:
     for candidate in comparison.candidates:
         table = verdict_table(comparison, candidate)
         shown = table if width is None else narrowed(table, width, EXPENDABLE)
-        sentences = "".join(f"{wrapped(f'  {words}', width)}\n"
-            for words in reasons(candidate, gate=comparison.request.gate)
-        )  # fmt: skip
+        sentences = "".join(
+            f"{wrapped(f'  {words}', width)}\n" for words in reasons(candidate, gate=comparison.request.gate)
+        )
         parts.append(f"{table.caption}\n{to_text(shown)}{sentences}")
     if comparison.notices:
         parts.append("".join(f"{wrapped(f'notice: {words}', width)}\n" for words in comparison.notices))
@@ -130,7 +157,7 @@ def groups_text(comparison: ComparedGroups) -> str:
         lines.append(f"{group.name}{role}: {group.query}")
         for panel in comparison.panels:
             runs = panel.cells[at].runs
-            seeds = " ".join(str(run.seed) for run in runs)
+            seeds = " ".join(str(run.record.seed) for run in runs)
             lines.append(f"  {panel.env}: {len(runs)} run{'s' if len(runs) != 1 else ''}, seeds {seeds}")
     return "\n".join([*lines, ""])
 
@@ -166,35 +193,44 @@ def method(comparison: ComparedGroups) -> list[tuple[str, str]]:
     tolerance += f"; {100 * request.tolerance.unseen:g} % of the seeds may fail undetected"
     wrong = round(50 * (1 - request.confidence), 6)
     metrics = ", ".join(dict.fromkeys(panel.metric for panel in comparison.panels))
-    test = "mean of the differences in pairs" if request.question == "policies" else (
-        "difference of the means (outer of Welch's and the permutation interval)"
-    )  # fmt: skip
+    test = (
+        "mean of the differences in pairs"
+        if request.question == "episodes"
+        else ("difference of the means (outer of Welch's and the permutation interval)")
+    )
     lines = max((len(one.overall) for one in comparison.candidates), default=0) * len(comparison.candidates)
     found = [
         ("Question", request.question_text),
         ("Score", request.score or f"{request.score_text()} of {metrics}"),
-        ("Result", f"better or worse if the {100 * request.confidence:g} % interval of the {test} excludes 0; over "
-                   f"all looks at growing data each is wrong in at most {wrong:g} % of environments without a "
-                   "difference; the lines are not corrected for their number"),
-        ("Overall", "one test over all environments, so no correction for their number; "
-                    f"{f'Bonferroni correction for {lines} overall lines; ' if lines > 1 else ''}{_OVERALL_UNITS}"),
+        (
+            "Result",
+            f"better or worse if the {100 * request.confidence:g} % interval of the {test} excludes 0; over "
+            f"all looks at growing data each is wrong in at most {wrong:g} % of environments without a "
+            "difference; the lines are not corrected for their number",
+        ),
+        (
+            "Overall",
+            "one test over all environments, so no correction for their number; "
+            f"{f'Bonferroni correction for {lines} overall lines; ' if lines > 1 else ''}{_OVERALL_UNITS}",
+        ),
         ("P(better)", "probability that a run of the candidate beats a run of the baseline; ties count half"),
-    ]  # fmt: skip
+    ]
     if request.gate:
         count = max(1, len(comparison.candidates))
         level = min((pooled_level(c.judgements, request.confidence, count) for c in comparison.candidates), default=0.0)
         found += [
             ("Tolerance", tolerance),
-            ("Gate", f"Holm's correction over {sum(len(c.judgements) for c in comparison.candidates)} comparisons; "
-                     "also a regression if the pooled standardised differences have p <= "
-                     f"{level:.3g}, the level of this look"),
-        ]  # fmt: skip
+            (
+                "Gate",
+                f"Holm's correction over {sum(len(c.judgements) for c in comparison.candidates)} comparisons; "
+                "also a regression if the pooled standardised differences have p <= "
+                f"{level:.3g}, the level of this look",
+            ),
+        ]
     found += [(f"Group {group.name}", str(group.query)) for group in request.groups]
     sources = sorted({reference.source for reference in comparison.references.values()})
     if sources:
         found.append(("References", "; ".join(sources)))
-    if request.as_of is not None:
-        found.append(("Tags as of", request.as_of.isoformat()))
     if comparison.store:
         found.append(("Store", comparison.store))
     return found

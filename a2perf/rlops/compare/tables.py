@@ -1,9 +1,8 @@
-"""Tables of a comparison: scores, run times, energy, and verdicts."""
+"""Tables of a comparison: scores, run times, and verdicts."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 
@@ -11,14 +10,18 @@ from a2perf.arrays import Values
 from a2perf.report.numbers_text import Scale, rounded, row_scale, written
 from a2perf.report.tables import Table, Text, text_table
 from a2perf.rlops.compare.comparison import Candidate, ComparedGroups, OverallDifference
-from a2perf.rlops.compare.selection import GroupRuns, Panel
+from a2perf.rlops.compare.panel import GroupRuns, Panel
 from a2perf.rlops.compare.verdict import Judgement
 
 UNKNOWN = "–"
 STATES = {
-    "better": "finished", "worse": "failed", "not separated": "interrupted",
-    "PASS": "finished", "REGRESSION": "failed", "INCONCLUSIVE": "interrupted",
-}  # fmt: skip
+    "better": "finished",
+    "worse": "failed",
+    "not separated": "interrupted",
+    "PASS": "finished",
+    "REGRESSION": "failed",
+    "INCONCLUSIVE": "interrupted",
+}
 """Colour of each verdict on a page, named after the states of runs."""
 EXPENDABLE = ("limit", "P(better)", "baseline", "candidate", "more seeds", "more episodes", "seeds", "episodes")
 """Columns of verdicts that a narrow terminal can do without, the least important first."""
@@ -33,27 +36,20 @@ def score_table(comparison: ComparedGroups) -> Table:
 
 def runtime_table(comparison: ComparedGroups) -> Table:
     """Returns wall times in one unit; the last row is the mean over environments."""
+    columns = [[np.array(panel.cells[at].wall_s) for panel in comparison.panels] for at in range(len(comparison.names))]
+    scale = row_scale([float(times.mean()) for column in columns for times in column if times.size], "s")
 
-    def average(at: int, scale: Scale) -> str:
-        per_env = [np.mean(panel.cells[at].wall_s) for panel in comparison.panels if panel.cells[at].wall_s]
-        return written(float(np.mean(per_env)), scale).text() if per_env else UNKNOWN
+    def text(times: Values) -> str:
+        return written(float(times.mean()), scale, float(times.std())).text() if times.size else UNKNOWN
 
-    return _in_one_unit(comparison, "Wall time per run", lambda cell: np.array(cell.wall_s), "s", average)
+    def average(column: list[Values]) -> str:
+        known = [times.mean() for times in column if times.size]
+        return written(float(np.mean(known)), scale).text() if known else UNKNOWN
 
-
-def energy_table(comparison: ComparedGroups) -> Table | None:
-    """Returns the energy per run in one unit, never measured and estimated ones in one cell; None if unknown."""
-    qualities = {run.energy_quality for panel in comparison.panels for cell in panel.cells for run in cell.runs}
-    qualities -= {""}
-    if not qualities:
-        return None
-    only = qualities.pop() if len(qualities) == 1 else "measured"
-
-    def energies(cell: GroupRuns) -> Values:
-        known = [run.energy_kwh for run in cell.runs if run.energy_kwh is not None and run.energy_quality == only]
-        return np.array(known, np.float64)
-
-    return _in_one_unit(comparison, f"Energy per run ({only})", energies, "kWh")
+    rows = [(panel.name, *(text(column[at]) for column in columns)) for at, panel in enumerate(comparison.panels)]
+    # CSV files have no title, so the unit is in the head too
+    heads = (f"environment (values in {scale.unit})", *comparison.names)
+    return text_table(f"Wall time per run, {scale.unit}", heads, [*rows, ("average", *map(average, columns))])
 
 
 def verdict_table(comparison: ComparedGroups, candidate: Candidate) -> Table:
@@ -63,54 +59,75 @@ def verdict_table(comparison: ComparedGroups, candidate: Candidate) -> Table:
     """
     gate = comparison.request.gate
     rows = []
+    means: dict[str, list[float]] = {}
+    for panel, judgement, _ in candidate.rows():
+        sides = (judgement.candidate.mean, judgement.baseline.mean)
+        means.setdefault(panel.unit, []).extend(mean for mean in sides if mean is not None)
+    scales = {unit: row_scale(found, unit) for unit, found in means.items() if unit}
     for panel, judgement, improvement in candidate.rows():
-        numbers = JudgementNumbers(panel, judgement)
-        rows.append((
-            judgement.env,
-            judgement.sign.value,
-            numbers.difference(),
-            numbers.interval(),
-            numbers.mean(judgement.candidate.mean),
-            numbers.mean(judgement.baseline.mean),
-            UNKNOWN if improvement is None else f"{improvement.value:.0%}",
-            f"{judgement.candidate.seeds} / {judgement.baseline.seeds}",
-            *((judgement.verdict.value, numbers.limit(), further(judgement)) if gate else ()),
-        ))  # fmt: skip
+        numbers = JudgementNumbers(panel, judgement, scales.get(panel.unit))
+        rows.append(
+            (
+                judgement.env,
+                judgement.sign.value,
+                numbers.difference(),
+                numbers.interval(),
+                numbers.mean(judgement.candidate.mean),
+                numbers.mean(judgement.baseline.mean),
+                UNKNOWN if improvement is None else f"{improvement.value:.0%}",
+                f"{judgement.candidate.seeds} / {judgement.baseline.seeds}",
+                *((judgement.verdict.value, numbers.limit(), further(judgement)) if gate else ()),
+            )
+        )
     for at, (metric, over_all) in enumerate(candidate.overall.items()):
         name = "overall" if len(candidate.overall) == 1 else f"overall ({metric})"
         of_gate = (candidate.verdict.value if at == 0 else "", "", "") if gate else ()
-        rows.append((name, *overall_texts(over_all), *of_gate))
+        rows.append((name, *overall_texts(over_all, scales.get(over_all.unit)), *of_gate))
     baseline = comparison.names[comparison.request.baseline or 0]
     confidence = f"{100 * comparison.request.confidence:g} %"
     marked = [[Text(text=text, state=STATES[text]) if text in STATES else text for text in row] for row in rows]
     return text_table(
         f"{comparison.names[candidate.place]} against {baseline}",
-        ("environment", "result", "difference", f"{confidence} interval", "candidate", "baseline",
-         "P(better)", comparison.request.unit, *(("gate", "limit", f"more {comparison.request.unit}") if gate else ())),
+        (
+            "environment",
+            "result",
+            "difference",
+            f"{confidence} interval",
+            "candidate",
+            "baseline",
+            "P(better)",
+            comparison.request.unit,
+            *(("gate", "limit", f"more {comparison.request.unit}") if gate else ()),
+        ),
         marked,
         texts=2,
-    )  # fmt: skip
+    )
 
 
-def overall_texts(overall: OverallDifference) -> tuple[str, ...]:
+def overall_texts(overall: OverallDifference, scale: Scale | None = None) -> tuple[str, ...]:
     """Returns the result over all environments for the columns of ``verdict_table``, without those of the gate."""
-    found, unit = overall.found, f" {overall.unit}" if overall.unit else ""
+    found, scale = overall.found, scale or Scale(1.0, overall.unit)
+    unit = f" {scale.unit}" if scale.unit else ""
     if found.value is None or found.low is None or found.high is None:
         return (found.sign.value, *(UNKNOWN,) * 5, f"{found.candidate_n} / {found.baseline_n}")
-    width = found.high - found.low
-    ends = ", ".join(number(end, width, sign=True) for end in (found.low, found.high))
-    difference = f"{number(found.value, width, sign=True)}{unit}"
+    value, low, high = (end / scale.factor for end in (found.value, found.low, found.high))
+    ends = ", ".join(number(end, high - low, sign=True) for end in (low, high))
+    difference = f"{number(value, high - low, sign=True)}{unit}"
     seeds = f"{found.candidate_n} / {found.baseline_n}"
     return (found.sign.value, difference, f"[{ends}]{unit}", "", "", "", seeds)
 
 
 class JudgementNumbers:
-    """The numbers of a judgement as text, all in one unit and rounded by the width of the interval."""
+    """The numbers of a judgement as text, all in one unit and rounded by the width of the interval.
 
-    def __init__(self, panel: Panel, judgement: Judgement) -> None:
+    Args:
+        scale: the unit of a table with several judgements; None for the one that suits this judgement.
+    """
+
+    def __init__(self, panel: Panel, judgement: Judgement, scale: Scale | None = None) -> None:
         self._judgement = judgement
         means = [side.mean for side in (judgement.candidate, judgement.baseline) if side.mean is not None]
-        self._scale = row_scale(means, panel.unit) if panel.unit else Scale(1.0, "")
+        self._scale = scale or (row_scale(means, panel.unit) if panel.unit else Scale(1.0, ""))
         known = judgement.low is not None and judgement.high is not None
         self._width = (judgement.high or 0.0) - (judgement.low or 0.0) if known else None
         self._mark = "≈ " if panel.is_estimated else ""
@@ -171,25 +188,6 @@ def number(value: float | None, spread: float | None = None, *, sign: bool = Fal
     value = round(value, decimals) or 0.0  # no minus sign before a zero
     text = f"{value:+.{decimals}f}" if sign else f"{value:.{decimals}f}"
     return text.replace("-", "−")
-
-
-def _in_one_unit(
-    comparison: ComparedGroups, title: str, values: Callable[[GroupRuns], Values], unit: str,
-    average: Callable[[int, Scale], str] | None = None,
-) -> Table:  # fmt: skip
-    """Returns the means in the one unit that suits all of them, named in the title; the average is the last row."""
-    found = [values(cell) for panel in comparison.panels for cell in panel.cells]
-    scale = row_scale([float(one.mean()) for one in found if one.size], unit)
-
-    def mean_and_std(of: Values) -> str:
-        return written(float(of.mean()), scale, float(of.std())).text() if of.size else UNKNOWN
-
-    rows = [(panel.name, *(mean_and_std(values(cell)) for cell in panel.cells)) for panel in comparison.panels]
-    if average is not None:
-        rows.append(("average", *(average(at, scale) for at in range(len(comparison.names)))))
-    # CSV files have no title, so the unit is in the head too
-    heads = (f"environment (values in {scale.unit})", *comparison.names)
-    return text_table(f"{title}, {scale.unit}", heads, rows)
 
 
 def _score(panel: Panel, cell: GroupRuns) -> str:

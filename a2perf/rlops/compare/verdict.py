@@ -190,9 +190,15 @@ def judge(
     if identical and not ours.lost:
         reason = "the same seeds give the same runs, bit for bit"
         return replace(
-            plain, verdict=Verdict.PASS, low=0.0, high=0.0, p_regression=1.0, reason=reason,
-            sign=Sign.NOT_SEPARATED, sign_reason=reason,
-        )  # fmt: skip
+            plain,
+            verdict=Verdict.PASS,
+            low=0.0,
+            high=0.0,
+            p_regression=1.0,
+            reason=reason,
+            sign=Sign.NOT_SEPARATED,
+            sign_reason=reason,
+        )
     if further and plain.sign is Sign.NOT_SEPARATED and plain.difference is not None and not plain.sign_reason:
         found = seeds_to_settle(*_units(plain), plain.difference, confidence=confidence, needed=0)
         plain = replace(plain, separating=found)
@@ -357,9 +363,10 @@ def pooled_chance(judgements: Sequence[Judgement]) -> float | None:
         None with fewer than two environments that have ``LEAST_SEEDS`` on both sides.
     """
     usable = [
-        item for item in judgements
+        item
+        for item in judgements
         if item.p_regression is not None and min(item.candidate.seeds, item.baseline.seeds) >= LEAST_SEEDS
-    ]  # fmt: skip
+    ]
     if len(usable) < 2:
         return None
     normal, total = NormalDist(), 0.0

@@ -7,24 +7,25 @@ from functools import partial
 from pathlib import Path
 
 import jinja2
+from msgspec.structs import replace
 
 from a2perf._version import __version__
 from a2perf.errors import ConfigError, UserError, did_you_mean
 from a2perf.experiments.junit import Outcome, VerdictCase, VerdictSuite
 from a2perf.metrics.bootstrap import Estimate
 from a2perf.report.figures.drawing import Chart, interactive, only_in_pages, pictures
+from a2perf.report.latex import to_latex
 from a2perf.report.page import render
 from a2perf.report.tables import Table, markdown_text, text_table, to_csv, to_markdown
 from a2perf.rlops.compare.comparison import ComparedGroups
-from a2perf.rlops.compare.figures import PanelCurves, curves_of, forest_chart, grid
+from a2perf.rlops.compare.figures import PanelCurves, curves_of, forest_chart, forest_figure, grid
+from a2perf.rlops.compare.panel import Panel
 from a2perf.rlops.compare.record import compare_record
-from a2perf.rlops.compare.selection import Panel
 from a2perf.rlops.compare.sentences import comment, method, reasons, summary, title_of
 from a2perf.rlops.compare.tables import (
     STATES,
     UNKNOWN,
     JudgementNumbers,
-    energy_table,
     number,
     runtime_table,
     score_table,
@@ -33,7 +34,7 @@ from a2perf.rlops.compare.tables import (
 from a2perf.rlops.compare.verdict import Judgement, Verdict
 from a2perf.storage import write_atomic, write_record
 
-_KINDS = (".png", ".pdf", ".svg", ".html", ".md", ".csv", ".json")
+_KINDS = (".png", ".pdf", ".svg", ".html", ".md", ".tex", ".csv", ".json")
 _LOADER = jinja2.PackageLoader("a2perf.rlops.compare", "templates")
 FAIL_ON: dict[str, tuple[Verdict, ...]] = {
     "regression": (Verdict.REGRESSION,),
@@ -63,17 +64,23 @@ def write(comparison: ComparedGroups, stem: Path, *, with_figures: bool = True, 
         UserError: a file cannot be written.
     """
     files: dict[str, bytes | str] = {}  # by what follows the stem in its name
-    steps = curves_of(comparison) if with_figures else []
-    times = curves_of(comparison, time=True) if with_figures else []
+    is_training = comparison.request.axis == "global_step"  # episodes are independent: no line connects them
+    steps = curves_of(comparison) if with_figures and is_training else []
+    times = curves_of(comparison, time=True) if with_figures and is_training else []
+    if with_figures and comparison.candidates and not is_training:
+        drawn = pictures(partial(forest_figure, comparison))
+        files |= {f".{kind}": picture for kind, picture in drawn.items()}
     for suffix, curves in (("", steps), ("-time", times)):
         if curves:
             drawn = pictures(partial(grid, curves))
             files |= {f"{suffix}.{kind}": picture for kind, picture in drawn.items()}
-    scores, energy, runtimes = score_table(comparison), energy_table(comparison), runtime_table(comparison)
+    scores, runtimes = score_table(comparison), runtime_table(comparison)
     verdicts = [verdict_table(comparison, candidate) for candidate in comparison.candidates]
-    tables = [*verdicts, scores, *([energy] if energy is not None else [])]
-    files[".md"] = "\n".join(f"## {markdown_text(table.caption)}\n\n{to_markdown(table)}" for table in tables)
+    sections = (f"## {markdown_text(table.caption)}\n\n{to_markdown(table)}" for table in (*verdicts, scores))
+    files[".md"] = "\n".join(sections)
     files[".csv"] = to_csv(scores)
+    named = (replace(table, name=f"{stem.name}-{at}") for at, table in enumerate(verdicts or [scores]))
+    files[".tex"] = "\n".join(map(to_latex, named))
     files["_runtimes.md"], files["_runtimes.csv"] = to_markdown(runtimes), to_csv(runtimes)
     files["_comment.md"] = comment(comparison)
     if with_page:
@@ -94,7 +101,6 @@ def write(comparison: ComparedGroups, stem: Path, *, with_figures: bool = True, 
 @only_in_pages()
 def to_page(comparison: ComparedGroups, steps: Sequence[PanelCurves], times: Sequence[PanelCurves]) -> str:
     """Renders a comparison as one HTML document; without curves it has no charts of them."""
-    energy = energy_table(comparison)
     return render(
         "compare.html",
         loader=_LOADER,
@@ -111,7 +117,7 @@ def to_page(comparison: ComparedGroups, steps: Sequence[PanelCurves], times: Seq
             for c in comparison.candidates
         ],
         gate=comparison.request.gate,
-        tables=[score_table(comparison), runtime_table(comparison), *([energy] if energy is not None else [])],
+        tables=[score_table(comparison), runtime_table(comparison)],
         step_charts=_curve_charts(steps, "steps"),
         time_charts=_curve_charts(times, "time"),
         notices=comparison.notices,
@@ -139,13 +145,18 @@ def _curve_charts(curves: Sequence[PanelCurves], axis: str) -> list[Chart]:
 def _runs(comparison: ComparedGroups) -> Table:
     rows = [
         (
-            run.run_id, name, panel.name, UNKNOWN if run.seed is None else str(run.seed), run.version,
-            ", ".join(sorted(run.tags)), number(float(score)),
+            run.name,
+            name,
+            panel.name,
+            UNKNOWN if run.record.seed is None else str(run.record.seed),
+            run.record.version,
+            ", ".join(sorted(run.record.tags)),
+            number(float(score)),
         )
         for panel in comparison.panels
         for name, cell in zip(comparison.names, panel.cells, strict=True)
         for run, score in zip(cell.runs, cell.scores, strict=True)
-    ]  # fmt: skip
+    ]
     heads = ("run", "group", "environment", "seed", "version", "tags", "score")
     return text_table("Runs", heads, rows, texts=6)
 
@@ -172,9 +183,7 @@ def suites_of(groups: ComparedGroups, fail_on: str = "regression") -> list[Verdi
             properties = {"verdict": verdict, "p_together": candidate.p_together}
             message = f"all environments together: {verdict}"
             cases.append(VerdictCase("overall", outcome, verdict, message, text, properties))
-        about = {
-            "candidate": name, "baseline": baseline, "verdict": verdict, "confidence": groups.request.confidence
-        }  # fmt: skip
+        about = {"candidate": name, "baseline": baseline, "verdict": verdict, "confidence": groups.request.confidence}
         suites.append(VerdictSuite(f"{name} against {baseline}", tuple(cases), about, groups.made_at))
     return suites
 
@@ -196,12 +205,14 @@ def _case(panel: Panel, judgement: Judgement, improvement: Estimate | None, fail
         message,
         f"{message}\n{text}",
         {
-            "verdict": values["verdict"], "metric": panel.metric, "unit": panel.unit,
+            "verdict": values["verdict"],
+            "metric": panel.metric,
+            "unit": panel.unit,
             **{name: values[name] for name in ("difference", "low", "high", "tolerance", "p_regression")},
             "probability_of_improvement": None if improvement is None else improvement.value,
             **{name: values[name] for name in _COUNTS},
         },
-    )  # fmt: skip
+    )
 
 
 def _outcome(verdict: Verdict, fail_on: str) -> Outcome:

@@ -19,7 +19,7 @@ from a2perf.records import Episode, LatencyResults, Manifest, Record, RunState, 
 from a2perf.runs.bundles import inventory, layout
 from a2perf.runs.bundles.bundle_reader import BundleReader, RecordedEpisodes, read_arrays
 from a2perf.runs.bundles.files import BundleFiles
-from a2perf.runs.foreign.tables import table_of
+from a2perf.runs.bundles.tables import table_of
 
 MOST = 1e100
 """The largest return that counts; squares and sums of larger ones overflow."""
@@ -206,8 +206,11 @@ def _is_planned(episode: Episode, manifest: Manifest, seeds: Sequence[int]) -> b
     perturbation = "" if repeated else manifest.perturbations[part - manifest.repeats]
     task_index = number if episode.task_index is None else episode.task_index  # older records have none
     return (episode.seed, task_index, episode.repeat, episode.perturbation) == (
-        seeds[number], number, part if repeated else 0, perturbation,
-    )  # fmt: skip
+        seeds[number],
+        number,
+        part if repeated else 0,
+        perturbation,
+    )
 
 
 def _steps(reader: BundleReader, evaluation: RecordedEpisodes) -> Iterator[str]:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from a2perf.errors import UserError
-from a2perf.records import Attempt, Manifest
+from a2perf.records import Attempt, FailureKind, Manifest
 from a2perf.runs.bundles.inventory import read_manifest
 from a2perf.runs.bundles.layout import ATTIC, HEARTBEAT
 from a2perf.runs.bundles.process_identity import start_ticks, this_boot
@@ -32,7 +32,13 @@ BEAT_S = 1.0
 """Period of the heartbeat in seconds; a killed attempt may have used this much more than was counted."""
 
 REASON_VARIABLE = "A2PERF_ATTEMPT_REASON"
-"""Environment variable in which a launcher gives the reason for restarting a run that had ended."""
+"""Environment variable in which a launcher gives the option for which a run that had ended starts again.
+
+It is empty if the launcher's queue decided without an option, and not set if nobody did.
+"""
+
+RETRY_FAILED, RETRY_INFRASTRUCTURE = "--retry failed", "--retry infrastructure"
+"""The options for which a failed run starts again."""
 
 OUT_OF_REACH = ("bubblewrap", "docker")
 """Levels at which a participant cannot send a signal to the evaluator."""
@@ -81,7 +87,7 @@ def new_attempt(before: Sequence[Attempt]) -> Attempt:
         boot_id=boot,
         start_ticks=start_ticks(os.getpid()),
         pid_namespace=namespace,
-        reason=os.environ.get(REASON_VARIABLE, ""),
+        reason=os.environ.get(REASON_VARIABLE, "") if before else "",
     )
 
 
@@ -114,6 +120,17 @@ def archived(bundle: Path, same_run: Callable[[Manifest], bool]) -> list[Attempt
             attempt.number = len(attempts) + 1
             attempts.append(attempt)
     return attempts
+
+
+def may_restart(failed: Manifest) -> bool:
+    """Returns whether a failed run may start again: a participant must not get a second attempt at its seeds.
+
+    It may if its code had not started in the last attempt, and for an option or the queue of its launcher.
+    """
+    option = os.environ.get(REASON_VARIABLE)
+    if option == RETRY_INFRASTRUCTURE:
+        return failed.failure is not None and failed.failure.kind is FailureKind.INFRASTRUCTURE
+    return option is not None or not failed.attempts or failed.attempts[-1].participant_started_at is None
 
 
 def killed_from_outside(number: int, level: str | None, *, oom_killed: bool) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,9 +41,19 @@ from a2perf.runs.bundles.layout import (
 from a2perf.storage import Journal, json_text, read_record, write_json
 
 __all__ = [
-    "SIGNATURE", "Bundle", "Finished", "given_resources", "hash_files", "now", "open_bundle",
-    "participant_starts", "record_end", "record_files", "validate", "write_manifest",
-]  # fmt: skip
+    "SIGNATURE",
+    "Bundle",
+    "Finished",
+    "given_resources",
+    "hash_files",
+    "now",
+    "open_bundle",
+    "participant_starts",
+    "record_end",
+    "record_files",
+    "validate",
+    "write_manifest",
+]
 
 RESOURCES_VARIABLE = "A2PERF_RESOURCES"
 """Environment variable that holds the resources of the run that its launcher was asked for, as a JSON object."""
@@ -50,9 +61,17 @@ RESOURCES_VARIABLE = "A2PERF_RESOURCES"
 _HASH_TEXT = len("sha256:") + 12
 
 _IDENTITY = (
-    "mode", "domain", "task", "env_id", "env_kwargs", "root_seed", "participant_args", "repeats", "perturbations",
+    "mode",
+    "domain",
+    "task",
+    "env_id",
+    "env_kwargs",
+    "root_seed",
+    "participant_args",
+    "repeats",
+    "perturbations",
     "models",
-)  # fmt: skip
+)
 
 
 @dataclass
@@ -121,21 +140,29 @@ class Bundle:
 
 @dataclass(frozen=True)
 class Finished:
-    """The bundle of a finished run."""
+    """The bundle of a run that has ended."""
 
     path: Path
     manifest: Manifest
 
 
-def open_bundle(path: Path, manifest: Manifest, config_text: str, *, force: bool = False) -> Bundle | Finished:
+def open_bundle(
+    path: Path,
+    manifest: Manifest,
+    config_text: str,
+    *,
+    force: bool = False,
+    may_restart: Callable[[Manifest], bool] = lambda failed: True,
+) -> Bundle | Finished:
     """Opens the bundle of a run: a new, resumed or finished one.
 
     Args:
         path: the folder ``R/<mode>``.
+        may_restart: whether a failed run, given by its manifest, may start again.
 
     Returns:
-        ``Finished`` if the same run has finished, otherwise an open bundle. A failed run is archived in
-        ``R/attic`` and started from scratch; an interrupted or killed one is resumed.
+        ``Finished`` if the same run has finished, or failed and may not start again; otherwise an open bundle. A failed
+        run is archived in ``R/attic`` and started from scratch; an interrupted or killed one is resumed.
 
     Raises:
         ConfigError: the folder holds a bundle of a different run, or cannot be written.
@@ -156,15 +183,18 @@ def open_bundle(path: Path, manifest: Manifest, config_text: str, *, force: bool
             leftover.unlink()
         if (path / MANIFEST).exists():
             found = read_record(path / MANIFEST, Manifest)
-            if not force and (difference := _difference(found, manifest)) and found.state is not RunState.FAILED:
+            failed = found.state is RunState.FAILED
+            difference = "" if force else _difference(found, manifest)
+            if difference and not failed:
                 raise ConfigError(
                     f"{path} holds another run: {difference}",
                     hint="choose another --root_dir, or add --force to archive the old run and start from scratch",
                 )
-            if found.state is RunState.FINISHED and not force:
+            ended = found.state is RunState.FINISHED or (failed and not difference and not may_restart(found))
+            if ended and not force:
                 lock.release()
                 return Finished(path, found)
-            if force or found.state is RunState.FAILED:
+            if force or failed:
                 lock = _archive_locked(path, lock)
             else:
                 resumed = True
@@ -287,6 +317,8 @@ def _difference(found: Manifest, wanted: Manifest) -> str:
     for name, value in wanted.settings.items():
         if name == "configuration" and found.settings.get(name, value) != value:
             parts.append(f"the configuration changed (compare {CONFIG})")
+        elif name == "num_inference_steps" and value is None:
+            continue  # the scored steps are the same, however many calls were timed before them
         elif name in found.settings:  # not in a record of a version without this setting
             parts += _changes(name, found.settings[name], value)
     if changed := submission_difference(found.submission, wanted.submission):

@@ -33,9 +33,19 @@ _MAX_CHANGES = 10
 _EPISODE_VALUES = 8  # an episode costs as much memory as so many values
 _MAX_ARRAY_BYTES = 256 << 20  # of the arrays in a compressed file, after decompression
 _DAMAGE = (
-    UserError, OSError, ValueError, TypeError, EOFError, KeyError, OverflowError, RecursionError, MemoryError,
-    zipfile.BadZipFile, zlib.error, msgspec.MsgspecError,
-)  # fmt: skip
+    UserError,
+    OSError,
+    ValueError,
+    TypeError,
+    EOFError,
+    KeyError,
+    OverflowError,
+    RecursionError,
+    MemoryError,
+    zipfile.BadZipFile,
+    zlib.error,
+    msgspec.MsgspecError,
+)
 T = TypeVar("T")
 R = TypeVar("R", bound=Record)
 

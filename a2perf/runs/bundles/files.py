@@ -10,14 +10,13 @@ import functools
 import hashlib
 import os
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, Protocol
+from typing import BinaryIO, NamedTuple
 
 from a2perf.runs.bundles.layout import CONFIG, EARLIER_CONFIG
-from a2perf.runs.packed.packed_archive import is_packed, opened_archive, packed_place
-from a2perf.runs.packed.packed_format import SUFFIX, Member
+from a2perf.runs.packed.packed_archive import is_packed, on_disk
+from a2perf.runs.packed.packed_format import SUFFIX
 from a2perf.stranger_files import (
     DEFAULT_BOUNDS,
     Bounds,
@@ -74,63 +73,19 @@ class BundleFile(NamedTuple):
     open: Callable[[], BinaryIO]
 
 
-class BundleFiles(Protocol):
-    """The files of one run."""
-
-    @property
-    def path(self) -> Path:
-        """The path of the run for messages; inside a packed file it does not exist on disk."""
-
-    def status(self, name: str) -> FileStatus | None:
-        """Returns the status of a name; None if it does not exist."""
-
-    def entries(
-        self, below: str = "", bounds: Bounds = DEFAULT_BOUNDS, on_error: OnError | None = None
-    ) -> Iterator[BundleFile]:
-        """Yields all entries below a folder, each folder before its content, sorted by the bytes of the names.
-
-        Yields nothing if ``below`` is missing or is not a folder.
-
-        Args:
-            on_error: receives the error of a folder that cannot be listed, and the walk continues; by default the error
-                is raised.
-
-        Raises:
-            BoundExceeded: the walk exceeds ``bounds``.
-        """
-
-    def open(self, name: str) -> AbstractContextManager[BinaryIO]:
-        """Opens a regular file for reading; the stream can seek.
-
-        Raises:
-            StrangerFileError: it does not exist, is not a regular file, or one of its parents is a link.
-        """
-
-    def read(self, name: str, limit: int) -> bytes:
-        """Returns the content of a regular file.
-
-        Raises:
-            BoundExceeded: it is larger than ``limit`` bytes; at most that much is read.
-            StrangerFileError: as ``open``.
-        """
-
-    def fingerprint(self, without: tuple[str, ...] = (), *, folders: bool = True) -> str:
-        """Returns a hash over names, sizes and times; contents are not read."""
-
-
-class FolderFiles:
-    """The files of a run that lies in a folder.
+class BundleFiles:
+    """The files of one run.
 
     Args:
-        path: the folder; its own last part may be a link.
+        path: the run's folder, which may be in a packed file; its own last part may be a link.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._real = Path(os.path.realpath(path))
+        self._real = Path(os.path.realpath(on_disk(path)))
 
     def status(self, name: str) -> FileStatus | None:
-        """See ``BundleFiles.status``."""
+        """Returns the status of a name; None if it does not exist."""
         parts = name.split("/")
         # For a null byte lstat raises ValueError, which the handler below would miss.
         if name.startswith("/") or ".." in parts or "\0" in name:
@@ -151,7 +106,17 @@ class FolderFiles:
     def entries(
         self, below: str = "", bounds: Bounds = DEFAULT_BOUNDS, on_error: OnError | None = None
     ) -> Iterator[BundleFile]:
-        """See ``BundleFiles.entries``."""
+        """Yields all entries below a folder, each folder before its content, sorted by the bytes of the names.
+
+        Yields nothing if ``below`` is missing or is not a folder.
+
+        Args:
+            on_error: receives the error of a folder that cannot be listed, and the walk continues; by default the error
+                is raised.
+
+        Raises:
+            BoundExceeded: the walk exceeds ``bounds``.
+        """
         if below:
             found = self.status(below)
             if found is None or found.kind is not Kind.FOLDER or found.path != below:
@@ -162,16 +127,25 @@ class FolderFiles:
             status = _status(prefix + entry.path, entry.kind, entry.status, target)
             yield BundleFile(status, functools.partial(_opened, entry))
 
-    def open(self, name: str) -> AbstractContextManager[BinaryIO]:
-        """See ``BundleFiles.open``."""
+    def open(self, name: str) -> BinaryIO:
+        """Opens a regular file for reading; the stream can seek.
+
+        Raises:
+            StrangerFileError: it does not exist, is not a regular file, or one of its parents is a link.
+        """
         return os.fdopen(open_regular(self._real, name), "rb")
 
     def read(self, name: str, limit: int) -> bytes:
-        """See ``BundleFiles.read``."""
+        """Returns the content of a regular file.
+
+        Raises:
+            BoundExceeded: it is larger than ``limit`` bytes; at most that much is read.
+            StrangerFileError: as ``open``.
+        """
         return read_regular_file(self._real, name, max_bytes=limit)
 
     def fingerprint(self, without: tuple[str, ...] = (), *, folders: bool = True) -> str:
-        """See ``BundleFiles.fingerprint``."""
+        """Returns a hash over names, sizes and times; contents are not read."""
         digest = hashlib.sha256()
         try:
             # an error counts as content: the hash changes when the folder becomes readable
@@ -191,64 +165,9 @@ class FolderFiles:
         return digest.hexdigest()
 
 
-class PackedFiles:
-    """The files of a run that lies in a packed file.
-
-    Args:
-        path: the packed file followed by the name of the run in it, as ``find_runs`` returns it.
-
-    Raises:
-        PackedFileError: the file is not a packed run, or it is damaged or hostile.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        file, self._below = packed_place(path) or (path, "")
-        self._archive = opened_archive(file)
-
-    def status(self, name: str) -> FileStatus | None:
-        """See ``BundleFiles.status``."""
-        parts = name.split("/")
-        for count in range(1, len(parts) + 1):
-            part = "/".join(parts[:count])
-            member = self._archive.members.get(self._full(part))
-            if member is None:
-                return None
-            if count == len(parts) or member.kind is not Kind.FOLDER:
-                return _packed_status(part, member, self._archive.stamp)
-        return None
-
-    def entries(
-        self, below: str = "", bounds: Bounds = DEFAULT_BOUNDS, on_error: OnError | None = None
-    ) -> Iterator[BundleFile]:
-        """See ``BundleFiles.entries``; a packed file is bounded as a whole, and nothing in it fails to be listed."""
-        del bounds, on_error
-        top = self._full(below) if below else self._below
-        prefix = f"{self._below}/" if self._below else ""
-        for member in self._archive.below(top):
-            status = _packed_status(member.name.removeprefix(prefix), member, self._archive.stamp)
-            yield BundleFile(status, functools.partial(self._archive.open, member.name))
-
-    def open(self, name: str) -> AbstractContextManager[BinaryIO]:
-        """See ``BundleFiles.open``."""
-        return self._archive.open(self._full(name))
-
-    def read(self, name: str, limit: int) -> bytes:
-        """See ``BundleFiles.read``."""
-        return self._archive.read(self._full(name), limit)
-
-    def fingerprint(self, without: tuple[str, ...] = (), *, folders: bool = True) -> str:
-        """See ``BundleFiles.fingerprint``; the packed file changes as a whole."""
-        del without, folders
-        return hashlib.sha256(f"{self._archive.stamp}\0{self._below}".encode()).hexdigest()
-
-    def _full(self, name: str) -> str:
-        return f"{self._below}/{name}" if self._below else name
-
-
 def files_of(path: Path) -> BundleFiles:
     """Returns the files of the run at a path, which may lead into a packed file."""
-    return FolderFiles(path) if packed_place(path) is None else PackedFiles(path)
+    return BundleFiles(path)
 
 
 def configuration_name(files: BundleFiles) -> str:
@@ -259,24 +178,16 @@ def configuration_name(files: BundleFiles) -> str:
 
 def kind_at(path: Path) -> Kind | None:
     """Returns the kind of a path, which may lead into a packed file; None if it does not exist."""
-    place = packed_place(path)
-    if place is not None:
-        member = opened_archive(place[0]).members.get(place[1])
-        return Kind.FOLDER if not place[1] else None if member is None else member.kind
     try:
-        return Kind.of(os.lstat(path).st_mode)
+        return Kind.of(os.lstat(on_disk(path)).st_mode)
     except (OSError, ValueError):  # ValueError: a null byte
         return None
 
 
 def names_at(folder: Path) -> list[str]:
     """Returns the sorted names in a folder, which may be in a packed file; an empty list if it is not a folder."""
-    place = packed_place(folder)
-    if place is not None:
-        below = f"{place[1]}/" if place[1] else ""
-        names = (member.name.removeprefix(below) for member in opened_archive(place[0]).below(place[1]))
-        return sorted(name for name in names if "/" not in name)
-    return sorted(os.listdir(folder)) if folder.is_dir() else []
+    place = on_disk(folder)
+    return sorted(os.listdir(place)) if place.is_dir() else []
 
 
 def folders_of(top: Path) -> Iterator[tuple[str, list[str], list[str]]]:
@@ -289,41 +200,17 @@ def folders_of(top: Path) -> Iterator[tuple[str, list[str], list[str]]]:
         BoundExceeded: there are more names than ``RUN_BOUNDS`` allows.
         PackedFileError: a packed file is damaged or hostile.
     """
-    if packed_place(top) is not None:
-        yield from _packed_folders(top)
-        return
-    for folder, names, others in folders(top, RUN_BOUNDS):
-        yield folder, names, others
-        for name in sorted(others):
+    real = on_disk(top)
+    for folder, names, others in folders(real, RUN_BOUNDS):
+        yield (folder if real == top else str(top / Path(folder).relative_to(real))), names, others
+        for name in sorted(others) if real == top else ():
             place = Path(folder, name)
             if name.endswith(SUFFIX) and not place.is_symlink() and is_packed(place):
-                yield from _packed_folders(place)
-
-
-def _packed_folders(top: Path) -> Iterator[tuple[str, list[str], list[str]]]:
-    file, inner = packed_place(top) or (top, "")
-    archive = opened_archive(file)
-    below: dict[str, tuple[list[str], list[str]]] = {inner: ([], [])}
-    for member in archive.below(inner):
-        above, _, name = member.name.rpartition("/")
-        below[above][0 if member.kind is Kind.FOLDER else 1].append(name)
-        if member.kind is Kind.FOLDER:
-            below[member.name] = ([], [])
-    stack = [inner]
-    while stack:
-        folder = stack.pop()
-        names, others = below[folder]
-        yield str(file / folder), names, others
-        # Read after the yield: the caller may have removed names. Reversed, because the stack takes from its end.
-        stack += [f"{folder}/{name}" if folder else name for name in reversed(names)]
+                yield from folders_of(place)
 
 
 def _opened(entry: FolderEntry) -> BinaryIO:
     return os.fdopen(entry.open(), "rb")
-
-
-def _packed_status(path: str, member: Member, stamp: str) -> FileStatus:
-    return FileStatus(path, member.kind, member.mode, member.size, member.size, member.target, stamp=stamp)
 
 
 def _status(path: str, kind: Kind, found: os.stat_result, target: str) -> FileStatus:

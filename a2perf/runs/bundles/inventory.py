@@ -208,7 +208,7 @@ def find_bundles(top: Path, *, archived: bool = False) -> list[Path]:
         kept = []
         for name in sorted(names):
             inner = folder / name
-            if inner.is_symlink() or (is_archived(inner) and not archived):
+            if kind_at(inner) is Kind.LINK or (is_archived(inner) and not archived):
                 continue
             if is_bundle(inner) or kind_at(inner / MANIFEST) is not None:
                 found.append(inner)

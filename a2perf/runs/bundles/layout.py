@@ -30,6 +30,8 @@ METRICS = "metrics"
 LOGS = "logs"
 ARTIFACTS = "artifacts"
 MEDIA = "media"
+STATES = ".states"
+"""Ending of a file in ``MEDIA``: states from which a report draws pictures of an episode, a JSON list each."""
 FOLDERS = (METRICS, LOGS, ARTIFACTS, MEDIA)
 WRITTEN = (ARTIFACTS, CONFIG, JOURNAL, MODEL_CALLS, LOGS, MANIFEST, MEDIA, METRICS, LOCK)
 
@@ -82,8 +84,11 @@ def emissions(mode: str) -> str:
 
 
 EARLIER_FILES = (
-    emissions_file("train"), emissions_file("inference"), INFERENCE_RESULTS_FILE, GENERALIZATION_RESULTS_FILE,
-)  # fmt: skip
+    emissions_file("train"),
+    emissions_file("inference"),
+    INFERENCE_RESULTS_FILE,
+    GENERALIZATION_RESULTS_FILE,
+)
 """Any of them below ``metrics`` marks a folder of the earlier platform."""
 
 

@@ -1,4 +1,4 @@
-"""``rlops.json``: the identity of a run, stored beside the bundles of its modes; and one run of a store.
+"""``rlops.json``: what was asked of a run, stored beside the bundles of its modes.
 
 The record is written once, before the run starts, because a run that is killed at once must still be listed. Data that
 changes later is stored elsewhere: the state in the bundles' manifests, the tags in the store's journal.
@@ -10,7 +10,6 @@ import ast
 import getpass
 import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -120,37 +119,3 @@ def literal(text: str) -> Any:
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return {"true": True, "false": False}.get(text, text)
     return value if isinstance(value, int | float | bool | str | list) or value is None else text
-
-
-class StoredRun(ExperimentRun, kw_only=True):
-    """One run of a store: its record and what the manifests of its bundles add.
-
-    A run without a record has one made from its manifests. ``config`` also holds environment, seed and experiment;
-    ``tags`` are those at creation or, in a store with a journal, the current ones.
-
-    Attributes:
-        state: ``"queued"`` before the first bundle, then the state of its bundles taken together: ``"running"``,
-            ``"finished"``, ``"failed"``, ``"interrupted"``, ``"killed"`` (its writer has died), ``"unreadable"``.
-        python: implementation and version of the Python that recorded it, empty when unknown.
-        writer: identity of the writing process of a run in state ``running``, as ``ProcessIdentity`` writes it.
-        logs: by mode, the files that may hold series, if the manifest lists its files.
-    """
-
-    run_id: str
-    path: Path
-    state: str
-    started_at: str = ""
-    energy_kwh: float | None = None
-    energy_quality: str = ""
-    memory_bytes: float | None = None
-    fingerprint: str = ""
-    host: str = ""
-    python: str = ""
-    modes: tuple[str, ...] = ()
-    exit_code: int | None = None
-    failure: str | None = None
-    problems: tuple[str, ...] = ()
-    env_kwargs: str = ""
-    view: str = ""
-    writer: str = ""
-    logs: dict[str, list[str]] = msgspec.field(default_factory=dict)

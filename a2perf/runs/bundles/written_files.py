@@ -26,7 +26,7 @@ from a2perf.runs.bundles.layout import ATTIC
 from a2perf.runs.bundles.run_record import RUN_FILE, TAGS_FILE
 from a2perf.system import LINUX
 
-_KINDS = (".csv", ".json", ".jsonl", ".yaml", ".yml", ".wandb", ".txt", ".toml", ".gin")
+_KINDS = (".csv", ".json", ".jsonl", ".yaml", ".yml", ".wandb", ".txt", ".toml", ".gin", ".mp4")
 _CURVES = (".csv", ".jsonl", ".wandb")
 _SKIPPED = {"node_modules", "site-packages", "__pycache__", ATTIC}
 _DEEPEST = 8

@@ -46,25 +46,20 @@ _FEW = 4  # up to this many rows, decoding one by one is cheaper than by column
 _PATIENCE = 8  # after this many layouts that match almost no rows, the rest of a length is decoded one by one
 
 
-def read_event_stream(stream: BinaryIO, *, start: int = 0) -> EventFile:
+def read_event_stream(stream: BinaryIO) -> EventFile:
     """Reads the scalars of an open event file; series of both encodings (simple value, tensor of rank 0) are float64.
 
     Verified are the checksums of all lengths and of payloads that hold a scalar or have at most 4 KiB.
 
-    Args:
-        start: byte of a record's beginning to read from, of an earlier result's ``end``.
-
     Raises:
         OSError: it cannot be read.
     """
-    result = EventFile(end=start)
+    result = EventFile()
     gathered = Gathered()
     try:
-        stream.seek(start)
         _read_windows(stream, result, gathered)
     except BoundMet as bound:
         result.problems.append(EventProblem("bounded", bound.offset, f"{bound}; what follows was not read"))
-        result.end = 0
     result.scalars = gathered.series()
     result.problems.sort(key=lambda problem: problem.offset)
     if gathered.problems > MAX_PROBLEMS:
@@ -72,7 +67,7 @@ def read_event_stream(stream: BinaryIO, *, start: int = 0) -> EventFile:
         result.problems.append(EventProblem("corrupt", result.problems[-1].offset, more))
     if gathered.left_out:
         more = f"values of tags beyond the first {MAX_TAGS} were left out"
-        result.problems.append(EventProblem("bounded", start, more))
+        result.problems.append(EventProblem("bounded", 0, more))
     return result
 
 

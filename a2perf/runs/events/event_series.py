@@ -76,11 +76,10 @@ class EventProblem(NamedTuple):
 
 @dataclass
 class EventFile:
-    """The content of one file, from ``start`` up to ``end``.
+    """The content of one file up to ``end``.
 
     Attributes:
-        end: byte up to which the file was read; a later reading of a file that grew begins there. 0 if a bound was
-            reached.
+        end: byte up to which the file was read.
     """
 
     scalars: dict[str, ScalarSeries] = field(default_factory=dict)

@@ -2,9 +2,8 @@
 
 One cache file per log file: a JSON head (state of the log file, problems, offset and checksum of each column) and raw
 little-endian float64 columns, so one series is read without the others. The cache file is valid while size and times of
-the log file agree. If an event file grew and both ends of the part read before are unchanged, only the new part is
-decoded. A damaged cache file counts as missing. The cache can be deleted at any time; files that were not read for 90
-days are deleted.
+the log file agree. A damaged cache file counts as missing. The cache can be deleted at any time; files that were not
+read for 90 days are deleted.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ Problem = tuple[int, str]
 """Byte offset in an event file (-1 for other files), and the problem."""
 
 _HEAD = struct.Struct("<8sIQI")  # magic and version, bytes of JSON, bytes of columns, checksum of the JSON
-_MAGIC = b"a2ser\x00\x00\x03"
+_MAGIC = b"a2ser\x00\x00\x04"
 _FIRST_READ = 8192  # bytes; holds the head of most cache files
 _UNUSED_S = 90 * 86_400
 _DAY_S = 86_400
@@ -46,18 +45,14 @@ class LogContent:
     Attributes:
         columns: float64 arrays of shape ``(width, points)`` by name: steps, values and times of a series, or one column
             of a table.
-        end: byte up to which it read; a later reading may begin there. 0 if it may not.
-        ends: the first bytes of the file and those before ``end``, to recognise a file that only grew.
     """
 
     columns: dict[str, Columns]
     problems: list[Problem] = field(default_factory=list)
-    end: int = 0
-    ends: tuple[str, str] = ("", "")
 
 
-Reader = Callable[[int], LogContent]
-"""Reads a log file from a byte on; 0 for all of it."""
+Reader = Callable[[], LogContent]
+"""Reads a log file."""
 
 
 class CachedLog:
@@ -88,10 +83,10 @@ class CachedLog:
         state = {
             # NaN is not equal to itself and is left out: min would depend on its place.
             "began_s": min((first for first in firsts if first == first), default=None),
-            "stamp": status.stamp, "size": status.size, "end": content.end, "ends": list(content.ends),
+            "stamp": status.stamp,
             "problems": content.problems,
             "columns": [(name, 0, *found.shape, 0) for name, found in content.columns.items()],
-        }  # fmt: skip
+        }
         return cls(state, Path(), 0, content.columns)
 
     def read(self, name: str) -> Columns | None:
@@ -112,13 +107,6 @@ class CachedLog:
             return None
         return np.frombuffer(data, "<f8").reshape(width, points)
 
-    def content(self) -> LogContent | None:
-        """Returns all columns; None if the cache file is damaged."""
-        columns = {name: found for name in sorted(self.names) if (found := self.read(name)) is not None}
-        if len(columns) < len(self.names):
-            return None
-        return LogContent(columns, list(self.problems), self.state["end"], tuple(self.state["ends"]))
-
 
 class SeriesCache:
     """The cache of every log file that this user reads.
@@ -137,56 +125,25 @@ class SeriesCache:
         return log if log is not None and log.state["stamp"] == status.stamp else None
 
     def read(self, files: BundleFiles, status: FileStatus, reader: Reader, *, again: bool = False) -> CachedLog:
-        """Returns a log file, from the cache as far as that is valid.
+        """Returns a log file, from the cache if that is valid.
 
         Raises:
             StrangerFileError: the log file cannot be opened.
             OSError: it cannot be read.
         """
-        target = self._target(files, status.path)
-        known = _load(target) if status.stamp and not again else None
-        if known is not None and known.state["stamp"] == status.stamp:
+        known = None if again else self.fresh(files, status)
+        if known is not None:
             return known
-        content = (None if known is None else _extended(known, files, status, reader)) or reader(0)
+        content = reader()
         log = CachedLog.of(content, status)
         if status.stamp:
-            _replace(target, log.state, content)
+            _replace(self._target(files, status.path), log.state, content)
             _sweep(self.folder)
         return log
 
     def _target(self, files: BundleFiles, name: str) -> Path:
         place = os.fsencode(os.path.join(os.path.abspath(files.path), name))
         return self.folder / f"{hashlib.sha256(place).hexdigest()[:40]}.columns"
-
-
-def _extended(known: CachedLog, files: BundleFiles, status: FileStatus, reader: Reader) -> LogContent | None:
-    """Returns a log file that only grew since it was read; None if it changed otherwise."""
-    end, ends = known.state["end"], known.state["ends"]
-    if status.size <= known.state["size"] or end <= 0 or not ends[0]:
-        return None
-    with files.open(status.path) as stream:
-        if list(surroundings(stream, end)) != ends:
-            return None
-    before = known.content()
-    if before is None:
-        return None
-    added = reader(end)
-    columns = {
-        name: np.concatenate([held.columns[name] for held in (before, added) if name in held.columns], axis=1)
-        for name in sorted({*before.columns, *added.columns})
-    }
-    # the former end of the file was read again, so its problems are outdated
-    problems = [problem for problem in before.problems if problem[0] < end] + added.problems
-    return LogContent(columns, problems, added.end, added.ends)
-
-
-def surroundings(stream: Any, end: int) -> tuple[str, str]:
-    """Returns the first bytes of an open event file and those before ``end``, as hexadecimal text."""
-    stream.seek(0)
-    # 12 bytes: length of the first record and its checksum. 4 bytes: checksum of the last record that was read.
-    first = stream.read(12)
-    stream.seek(max(0, end - 4))
-    return first.hex(), stream.read(min(end, 4)).hex()
 
 
 def _encoded(state: dict[str, Any], content: LogContent) -> Iterable[bytes]:

@@ -22,14 +22,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from a2perf.arrays import Values
 from a2perf.constants import BenchmarkDomain
 from a2perf.runs.bundles.bundle_reader import BundleReader
 from a2perf.runs.bundles.files import BundleFiles, folders_of
 from a2perf.runs.bundles.layout import GENERALIZATION_RESULTS_FILE, INFERENCE_RESULTS_FILE, METRICS, emissions_file
-from a2perf.runs.bundles.log_files import (
+from a2perf.runs.bundles.tables import read_emissions
+from a2perf.runs.events.log_files import (
     TRAINER_KINDS,
     LogKind,
     find_logs,
@@ -38,23 +38,20 @@ from a2perf.runs.bundles.log_files import (
     log_kind,
     writer_children,
 )
-from a2perf.runs.events.series_cache import SeriesCache
-from a2perf.runs.foreign.tables import CsvTable, plain_cell, read_emissions, table_of
+from a2perf.runs.events.mlflow_files import mlflow_head
+from a2perf.runs.events.series_cache import CachedLog, LogContent, SeriesCache
+from a2perf.runs.events.wandb_files import wandb_head
+from a2perf.runs.foreign.tables_of_runs import CONFIG_KEYS, runs_of_table
 from a2perf.runs.packed.packed_archive import unpacked_path
-from a2perf.runs.run import EARLIER, TABLE, Run, RunFolder, RunIdentity
+from a2perf.runs.run import EARLIER, LOGS, TABLE, Run, RunFolder, RunIdentity
+from a2perf.runs.seed_groups import env_arguments
 from a2perf.runs.series import SeriesReader, read_returns
-from a2perf.runs.stores.seed_groups import env_arguments
 from a2perf.stranger_files import Kind, StrangerFileError
 
 UNKNOWN_ENVIRONMENT = (
     "unknown environment, therefore not averaged with other runs; put the run below a folder with the name of its "
     "environment (CartPole-v1), or use `a2perf rlops import --env-id ENV`"
 )
-CONFIG_KEYS = {
-    "env_id": ("env_id", "env", "environment", "gym_id"),
-    "experiment": ("exp_name", "experiment", "algo", "algorithm"),
-    "seed": ("seed",),
-}
 _ARGUMENT_KEYS = ("env_kwargs", "env_args")
 _ID_KEYS = ("id", "env_id", "env_name", "name", "env")
 _NAMED = re.compile(r"(?P<env>.+?)__(?P<exp>.+?)__(?P<seed>\d+)(?:__\d+)?")
@@ -63,10 +60,12 @@ _NUMBERED = re.compile(r"(.*?)[_\-](\d+)")
 _ENVIRONMENT = re.compile(r"(?:[\w.]+:)?[A-Z][\w.]*(?:-[\w.]+)*-v\d+")
 _INNER = ("log", "logs", "tb", "tensorboard", "train", "eval", "files", "artifacts", "results")
 """Folders inside of a run; they name no algorithm."""
+_WANDB_FOLDER = re.compile(r"wandb|(?:offline-)?run-\d{8}_\d{6}-\w+")
 _MOST_HEAD_BYTES = 1 << 20  # of the line of JSON at the head of a Monitor file
 
 _SEED = re.compile(r"(?:^|[_\-])seed[_\-=]?(\d+)", re.IGNORECASE)
 _DOMAINS = tuple(member.value for member in BenchmarkDomain)
+_CLEANRL = "; CleanRL's scripts log none with Gymnasium 1: run them with the version that they pin"
 
 
 def identify(run: RunFolder) -> RunIdentity:
@@ -84,14 +83,14 @@ def identify(run: RunFolder) -> RunIdentity:
     if run.is_file:
         name = path.parent.name if is_trainer_log(path.name) else path.stem
         path = path.parent if is_trainer_log(path.name) else path
-    config = {}
+    config: dict[str, Any] = {}
     if run.layout != EARLIER:
         files = run.files()
-        monitors = [log for log in own_logs(run) if log_kind(log) is LogKind.MONITOR]
-        config = monitor_config(monitor_head(files, log) for log in monitors)
-        if run.layout == TABLE and not is_trainer_log(run.path.name):
-            runs = runs_in_table(table_of(files, run.path.name))
-            config = dict(runs[0][0]) if len(runs) == 1 else {}
+        given, config, _ = described(files, own_logs(run))
+        name = given or name
+        if run.part:
+            config = dict(runs_of_table(run.path)[run.part].config)
+            name = name if config else run.part
     found = identity_of(name, folders_above(path), config)
     return replace(found, domain=domain, mode="" if run.layout == EARLIER else "train")
 
@@ -114,17 +113,17 @@ def read(folder: RunFolder) -> Run:
     if folder.layout == EARLIER:
         return _earlier(folder)
     run = Run(identify(folder), folder)
-    if folder.layout == TABLE and not is_trainer_log(folder.path.name):
-        runs = runs_in_table(table_of(folder.files(), folder.path.name))
-        if len(runs) > 1:  # one curve over all of them would average environments and seeds
-            columns = ", ".join(runs[0][0])
-            run.conditions = [f"{len(runs)} runs in one file (columns {columns}); `a2perf rlops import` separates them"]
-            return run
     logs = given_logs(folder.files(), own_logs(folder))
     logs.is_chosen = folder.layout == TABLE
-    run.curve, run.conditions = read_returns(SeriesReader(logs, SeriesCache()))
+    held = {}
+    if folder.part:
+        columns = runs_of_table(folder.path)[folder.part].columns
+        held = {status.path: CachedLog.of(LogContent(columns), status) for status in logs.found[LogKind.TABLE]}
+    reader = SeriesReader(logs, SeriesCache(), held=held)
+    run.curve, run.conditions = read_returns(reader)
     if run.curve is None:
-        run.conditions.append("no returns in these files")
+        of_cleanrl = any("charts/SPS" in reader.names(kind) for kind in logs.found)
+        run.conditions.append(f"no returns in these files{_CLEANRL if of_cleanrl else ''}")
     return run
 
 
@@ -190,7 +189,8 @@ def identity_of(name: str, above: Sequence[str], config: Mapping[str, Any] | Non
         config: its configuration; it counts before all names.
     """
     config = config or {}
-    algorithm, task, seed = _from_names([name, *above])
+    parts = [part for part in (*reversed(name.split("/")), *above) if not _WANDB_FOLDER.fullmatch(part)]
+    algorithm, task, seed = _from_names(parts or [name])
     value = _first(config, CONFIG_KEYS["experiment"])
     algorithm = str(value) if isinstance(value, str | int | float) else algorithm
     with contextlib.suppress(TypeError, ValueError, OverflowError):
@@ -209,22 +209,39 @@ def monitor_head(files: BundleFiles, name: str) -> dict[str, Any]:
     return head if isinstance(head, dict) else {}
 
 
-def monitor_config(heads: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Returns the environment of the Monitor files of one run; empty if they name none, or several."""
+def logged_config(run: RunFolder) -> dict[str, Any]:
+    """Returns the configuration in the logs of a trainer; empty for other layouts."""
+    return described(run.files(), own_logs(run))[1] if run.layout == LOGS else {}
+
+
+def mirrored_name(run: RunFolder) -> str:
+    """Returns the displayed name of a run of Weights & Biases in the folder that its client created; else ``""``."""
+    if run.layout != LOGS or _WANDB_FOLDER.fullmatch(run.path.name) is None:
+        return ""
+    return described(run.files(), own_logs(run))[0]
+
+
+def described(files: BundleFiles, logs: Iterable[str]) -> tuple[str, dict[str, Any], float]:
+    """Returns what the logs of one run say about it: its name, its configuration, and when it began (0 if unknown).
+
+    Monitor files name an environment, which counts if they agree.
+    """
+    heads = []
+    name = ""
+    config: dict[str, Any] = {}
+    for log in logs:
+        kind = log_kind(log.rpartition("/")[2])
+        if kind is LogKind.MONITOR:
+            heads.append(monitor_head(files, log))
+        elif kind is LogKind.WANDB:
+            name, config = wandb_head(files, log)
+        elif kind is LogKind.MLFLOW:
+            name, config = mlflow_head(files, log)
     named = {head["env_id"] for head in heads if isinstance(head.get("env_id"), str)} - {"None", ""}
-    return {"env_id": named.pop()} if len(named) == 1 else {}
-
-
-def runs_in_table(table: CsvTable) -> list[tuple[dict[str, str], NDArray[np.bool_]]]:
-    """Returns the configuration and the rows of each run of a table that tells runs apart by columns; else none."""
-    found = (next((column for column in columns if column in table.columns), None) for columns in CONFIG_KEYS.values())
-    keys = [column for column in found if column is not None]
-    texts = [[str(plain_cell(cell)) for cell in table.columns[column]] for column in keys]
-    cells = list(zip(*texts, strict=True))
-    return [
-        (dict(zip(keys, group, strict=True)), np.array([cell == group for cell in cells], bool))
-        for group in dict.fromkeys(cells)
-    ]
+    if len(named) == 1:
+        config = {"env_id": named.pop(), **config}
+    starts = [start for head in heads if isinstance(start := head.get("t_start"), int | float) and math.isfinite(start)]
+    return name, config, float(min(starts)) if heads and len(starts) == len(heads) else 0.0
 
 
 def folders_above(path: Path) -> list[str]:

@@ -1,6 +1,6 @@
 """Imports of logs of other tools: each run is copied into a bundle ``R/imported`` of the store.
 
-Supported are TensorBoard folders, CSV files, histories of W&B and logs of Stable-Baselines3. The identity of a run is
+Supported are TensorBoard folders, CSV files, runs of W&B and logs of Stable-Baselines3. The identity of a run is
 the one that the caller states, otherwise the one that ``foreign_layouts`` finds. A run is written to a temporary
 folder of the store and renamed into its place; importing it again changes nothing.
 """
@@ -11,8 +11,6 @@ import csv
 import datetime
 import glob
 import hashlib
-import json
-import math
 import os
 import shutil
 import stat
@@ -22,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from a2perf._version import __version__
 from a2perf.errors import UserError, did_you_mean
@@ -31,38 +28,39 @@ from a2perf.runs.bundles.bundle import record_files, write_manifest
 from a2perf.runs.bundles.files import files_of
 from a2perf.runs.bundles.inventory import read_manifest
 from a2perf.runs.bundles.layout import ARTIFACTS, MANIFEST
-from a2perf.runs.bundles.log_files import (
+from a2perf.runs.bundles.process_identity import left_behind, mark
+from a2perf.runs.bundles.run_record import RUN_FILE, ExperimentRun, folder_name, user_name
+from a2perf.runs.bundles.tables import plain_cell, read_table
+from a2perf.runs.events import mlflow_files, wandb_files
+from a2perf.runs.events.log_files import (
     WANDB_HINT,
-    WANDB_SUFFIX,
     LogKind,
     find_logs,
     is_trainer_log,
     log_kind,
     writer_children,
 )
-from a2perf.runs.bundles.process_identity import left_behind, mark
-from a2perf.runs.bundles.run_record import RUN_FILE, ExperimentRun, folder_name, user_name
 from a2perf.runs.foreign.foreign_layouts import (
-    CONFIG_KEYS,
     configured_environment,
+    described,
     folders_above,
     identity_of,
-    monitor_config,
-    monitor_head,
-    runs_in_table,
 )
-from a2perf.runs.foreign.tables import ABSENT, MAX_BYTES, plain_cell, read_table
+from a2perf.runs.foreign.tables_of_runs import CONFIG_KEYS, runs_of_table
 from a2perf.runs.run import RunIdentity
 from a2perf.runs.series import STEP_COLUMNS, Series, SeriesReader
-from a2perf.storage import MAX_VALUES, read_json, values_of_json, write_record
+from a2perf.storage import write_record
 from a2perf.stranger_files import Bounds, folders
 
-Column = NDArray[np.float64]
-_STEP_KEYS = ("global_step", "_step")
-_NOT_METRICS = ("_step", "_timestamp", "_runtime", "_wandb")
-_SPECIAL = ("NaN", "Infinity", "-Infinity")
-
-FORMATS = ("tensorboard", "csv", "wandb", "sb3")
+_SOURCES = {
+    LogKind.EVENTS: "tensorboard",
+    LogKind.PROGRESS: "sb3",
+    LogKind.MONITOR: "sb3",
+    LogKind.WANDB: "wandb",
+    LogKind.MLFLOW: "mlflow",
+    LogKind.EVALUATIONS: "sb3",
+}
+FORMATS = ("tensorboard", "csv", "wandb", "mlflow", "sb3")
 
 
 @dataclass
@@ -105,10 +103,8 @@ def find_imports(paths: Sequence[Path], kind: str | None = None) -> list[Foreign
     found = list({(item.path, item.name, *item.files): item for item in found}.values())  # a path may be given twice
     found = [item for item in _joined(found) if kind is None or item.source == kind]
     if not found:
-        wanted = f"{kind} logs" if kind else "event files, progress.csv, monitor.csv, history.jsonl or CSV files"
-        offline = any(path.is_dir() and next(path.rglob(f"*{WANDB_SUFFIX}"), None) for path in paths)
-        hint = WANDB_HINT if offline else "give the folder that holds them"
-        raise UserError(f"no {wanted} in {', '.join(map(str, paths))}", hint=hint)
+        wanted = f"{kind} logs" if kind else "event files, progress.csv, monitor.csv, files of W&B or CSV files"
+        raise UserError(f"no {wanted} in {', '.join(map(str, paths))}", hint="give the folder that holds them")
     return found
 
 
@@ -142,127 +138,57 @@ def _below(top: Path) -> Iterator[ForeignRun]:
         names[:] = sorted(name for name in names if not name.startswith("."))
         path = Path(folder)
         here = [path / name for name in sorted(files) if stat.S_ISREG((path / name).lstat().st_mode)]
-        if any(file.suffix == WANDB_SUFFIX for file in here):
+        if any(file.suffix == wandb_files.SUFFIX for file in here):
             names.clear()  # the folders below hold copies of the run's files
-            continue
         known = [file for file in here if is_trainer_log(file.name)]
+        if (path / mlflow_files.NAME) in known:
+            if mlflow_files.METRICS not in names:  # of an experiment, not of a run
+                known.remove(path / mlflow_files.NAME)
+            else:
+                held = [name for name in names if name in (mlflow_files.METRICS, mlflow_files.PARAMETERS)]
+                values = (file for name in held for file in sorted((path / name).rglob("*")))
+                known += [file for file in values if stat.S_ISREG(file.lstat().st_mode)]
         if known:
             children = writer_children(path, names, [file.name for file in here])
             names[:] = [name for name in names if name not in children]
             yield _of_folder(path, [*known, *(path / child / log for child, logs in children.items() for log in logs)])
         for file in here:
-            if file not in known and file.suffix in (".csv", ".jsonl"):
+            if file not in known and file.suffix == ".csv":
                 yield from _of_file(file)
 
 
 def _of_file(path: Path) -> Iterable[ForeignRun]:
-    if path.suffix == WANDB_SUFFIX:
-        raise UserError(f"{path} is an offline run of Weights & Biases, which is not read", hint=WANDB_HINT)
     if is_trainer_log(path.name):
         # a file stands for all files of its kind in its folder: parts of one run
         kind = log_kind(path.name)
         return [_of_folder(path.parent, sorted(f for f in path.parent.iterdir() if log_kind(f.name) is kind))]
-    if path.suffix == ".jsonl":
-        return _of_history(path)
-    table = read_table(path)
-    if "_step" in table.columns or any(" - " in name for name in table.columns):
-        raise UserError(f"{path} is a table that Weights & Biases exported, which is not read", hint=WANDB_HINT)
-    if not any(table.numbers(name) is not None for name in STEP_COLUMNS):
-        return []
-    runs = runs_in_table(table)
+    runs = runs_of_table(path)
     if not runs:
-        return [ForeignRun("csv", path, [path], name=path.stem)]
+        table = read_table(path)
+        if "_step" in table.columns:
+            raise UserError(f"{path} is a table that Weights & Biases exported, which is not read", hint=WANDB_HINT)
+        is_log = any(table.numbers(name) is not None for name in STEP_COLUMNS)
+        return [ForeignRun("csv", path, [path], name=path.stem)] if is_log else []
     found = []
-    for config, rows in runs:
-        item = ForeignRun("csv", path, name="_".join([path.stem, *config.values()]), config=dict(config))
-        names = [name for name in table.columns if name not in config and table.numbers(name) is not None]
-        columns = [np.asarray(table.columns[name])[rows] for name in names]
-        cells = ([plain_cell(cell) for cell in row] for row in zip(*columns, strict=True))
-        item.tables["curve.csv"] = [list(names), *cells]
-        found.append(item)
+    for name, run in runs.items():
+        if any(column in run.columns for column in STEP_COLUMNS):
+            item = ForeignRun("csv", path, name=f"{path.stem}_{name}" if run.config else name, config=dict(run.config))
+            cells = (
+                [plain_cell(cell) for cell in row] for row in zip(*map(np.ravel, run.columns.values()), strict=True)
+            )
+            item.tables["curve.csv"] = [list(run.columns), *cells]
+            found.append(item)
     return found
 
 
 def _of_folder(folder: Path, files: list[Path]) -> ForeignRun:
-    kinds = {log_kind(file.name) for file in files}
-    name = os.path.basename(os.path.abspath(folder))
-    item = ForeignRun("tensorboard" if kinds == {LogKind.EVENTS} else "sb3", folder, files, name=name)
-    heads = [monitor_head(files_of(folder), file.name) for file in files if log_kind(file.name) is LogKind.MONITOR]
-    starts = [start for head in heads if isinstance(start := head.get("t_start"), int | float) and math.isfinite(start)]
-    item.started_s = float(min(starts)) if heads and len(starts) == len(heads) else 0.0
-    item.config |= monitor_config(heads)
+    kinds = {kind for file in files if (kind := log_kind(file.name)) is not None}
+    source = _SOURCES[kinds.pop()] if len(kinds) == 1 else "sb3"
+    logs = [file.relative_to(folder).as_posix() for file in files]
+    name, config, started_s = described(files_of(folder), logs)
+    item = ForeignRun(source, folder, files, config=config, started_s=started_s)
+    item.name = name or os.path.basename(os.path.abspath(folder))
     return item
-
-
-def _of_history(path: Path) -> list[ForeignRun]:
-    """A history with one JSON object per line, as ``wandb.Api().run(...).scan_history()`` returns them."""
-    rows: list[dict[str, Any]] = []
-    values = 0
-    if path.stat().st_size > MAX_BYTES:
-        raise UserError(f"{path} is larger than {MAX_BYTES >> 20} MiB", hint="export fewer rows or columns")
-    with path.open(encoding="utf-8-sig", errors="replace") as stream:
-        for line in stream:
-            values += 4 + values_of_json(line.encode())
-            if values > MAX_VALUES:
-                raise UserError(f"{path} holds more than {MAX_VALUES} values", hint="export fewer rows or columns")
-            try:
-                row = json.loads(line)
-            except (ValueError, RecursionError):
-                continue
-            if isinstance(row, dict):
-                rows.append(row)
-    series = history_series(rows)
-    if not series:
-        return []
-    item = ForeignRun("wandb", path, name=path.parent.name if path.stem in ("history", "wandb-history") else path.stem)
-    item.tables = _tables(series)
-    configured = path.parent / "config.json"
-    if configured.is_file():
-        config = read_json(configured)
-        if isinstance(config, dict):
-            item.config = {name: value for name, value in config.items() if not name.startswith("_")}
-    return [item]
-
-
-def _tables(series: dict[str, tuple[Column, Column, Column]]) -> dict[str, list[list[object]]]:
-    tables: dict[str, list[list[object]]] = {}
-    for name, (steps, values, times) in series.items():
-        elapsed = np.where(np.isnan(times), ABSENT, times)
-        rows = [[plain_cell(cell) for cell in row] for row in zip(steps, values, elapsed, strict=True)]
-        file = folder_name(name)
-        while f"{file}.csv" in tables:  # another metric has the same name as a file
-            file += "_"
-        tables[f"{file}.csv"] = [["step", name, "elapsed_s"], *rows]
-    return tables
-
-
-def history_series(rows: Sequence[dict[str, Any]]) -> dict[str, tuple[Column, Column, Column]]:
-    """Returns steps, values and seconds since the first row of every number that was logged.
-
-    The step is ``global_step`` if the run logged that anywhere, else ``_step``. A row without its step, from a separate
-    call, has the last one that was logged.
-    """
-    axis = next((key for key in _STEP_KEYS if any(key in row for row in rows)), "")
-    step = next((_as_float(row[axis]) for row in rows if axis in row), 0.0)  # rows before the first step have that step
-    began = next((_as_float(row["_timestamp"]) for row in rows if "_timestamp" in row), 0.0)
-    found: dict[str, list[tuple[float, float, float]]] = {}
-    for index, row in enumerate(rows):
-        step = _as_float(row.get(axis, step)) if axis else float(index)
-        seconds = _as_float(row.get("_timestamp")) - began
-        for name, value in row.items():
-            if name not in _NOT_METRICS and (isinstance(value, int | float | bool) or value in _SPECIAL):
-                found.setdefault(name, []).append((step, _as_float(value), seconds))
-    columns = {name: np.array(points, np.float64).T for name, points in found.items()}
-    return {name: (table[0].copy(), table[1].copy(), table[2].copy()) for name, table in columns.items()}
-
-
-def _as_float(value: Any) -> float:
-    if isinstance(value, str):
-        return float(value.replace("Infinity", "inf")) if value in _SPECIAL else float("nan")
-    try:
-        return float(value) if isinstance(value, int | float) else float("nan")
-    except OverflowError:  # an integer of hundreds of digits
-        return float("nan")
 
 
 @dataclass(frozen=True)
@@ -282,9 +208,14 @@ class ImportedRun:
 
 
 def import_run(
-    store: Path, item: ForeignRun, *, experiment: str | None = None, env_id: str | None = None, seed: int | None = None,
+    store: Path,
+    item: ForeignRun,
+    *,
+    experiment: str | None = None,
+    env_id: str | None = None,
+    seed: int | None = None,
     tags: Sequence[str] = (),
-) -> ImportedRun:  # fmt: skip
+) -> ImportedRun:
     """Copies one run into the store; what is not given is taken from the run.
 
     Raises:
@@ -374,7 +305,10 @@ def _write_files(made: Path, item: ForeignRun) -> tuple[int, float | None, list[
             csv.writer(stream).writerows(rows)
     series, conditions = _logged(made / "imported")
     if not series:
-        raise UserError(f"{item.path} holds no numbers over steps", hint="import the folder that holds the run's logs")
+        reason = f": {conditions[0]}" if conditions else ""
+        raise UserError(
+            f"{item.path} holds no numbers over steps{reason}", hint="import the folder that holds the run's logs"
+        )
     times = [found.elapsed_s() for found in series.values()]
     last = max((float(np.nanmax(found)) for found in times if np.isfinite(found).any()), default=0)
     return len(series), last or None, conditions

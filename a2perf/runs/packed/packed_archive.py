@@ -1,133 +1,134 @@
-"""Reads packed runs, which may come from another person: checks the whole structure before it reads any content.
+"""Packed runs, which may come from another person: unpacked into the cache, they are read as folders.
 
-Contents are streamed, never extracted.
+The whole structure of a packed file is checked before any content is read, see ``packed_format``.
 """
 
 from __future__ import annotations
 
-import bisect
-import io
+import hashlib
+import shutil
 import stat
-import threading
+import tempfile
+import time
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import IO, BinaryIO
 
-from a2perf.errors import UserError
-from a2perf.runs.packed.packed_format import BEGINNING_BYTES, SUFFIX, Member, Refused, checked_members, is_marked, order
-from a2perf.stranger_files import BoundExceeded, Kind, NotRegular, Unreadable, printable
+from a2perf import assets
+from a2perf.errors import ConfigError, UserError
+from a2perf.runs.packed.packed_format import BEGINNING_BYTES, SUFFIX, Member, Refused, checked_members, is_marked
+from a2perf.stranger_files import Kind, NotRegular, Unreadable, printable
 from a2perf.system import files as os
 
-_IN_MEMORY_BYTES = 8 << 20  # files up to this size are inflated once, because readers of arrays seek in them
-_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError)
+# Permissions of group and others come from the umask and differ between copies of one run, so they are not packed.
+FILE_MODE, FILE_OTHERS, FOLDER_MODE, FOLDER_OTHERS = 0o713, 0o044, 0o702, 0o055
+CHUNK_BYTES = 1 << 20
+_DAY_S = 86_400
+_UNUSED_S = 30 * _DAY_S
+"""Unpacked files that nobody read for so long are deleted from the cache."""
+_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, ValueError)
 
 
 class PackedFileError(UserError):
     """The file is damaged, hostile, or not a packed run."""
 
 
-class PackedArchive:
-    """An open packed file with a checked directory; contents are read and checked on demand.
-
-    Reads use ``pread`` and never move the descriptor's position: threads and forked processes share one archive.
-
-    Args:
-        descriptor: the same file, open for reading; the archive closes it.
-
-    Attributes:
-        members: every file, folder and link by name, in the order of a walk, without the marker.
+def packed_members(file: Path) -> list[Member]:
+    """Returns every file, folder and link of a packed file, each folder before its content.
 
     Raises:
         PackedFileError: it is not in the form that ``a2perf pack`` writes, or exceeds a limit.
-    """
-
-    def __init__(self, path: Path, descriptor: int) -> None:
-        self._lock = threading.Lock()
-        source = _PositionedFile(descriptor)  # closes the descriptor when the last open member is closed too
-        try:
-            self._archive, self._ordered = checked_members(source, descriptor)
-        except Refused as error:
-            message = f"{printable(str(path))}: {error}"
-            raise PackedFileError(message, hint="ask for a file made by `a2perf pack`") from error
-        self.members = {member.name: member for member in self._ordered}
-        status = os.fstat(descriptor)
-        self.stamp = f"{path} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"
-
-    def tops(self) -> list[str]:
-        """Returns the names at the top."""
-        return [name for name in self.members if "/" not in name]
-
-    def below(self, folder: str) -> Iterator[Member]:
-        """Yields all entries below a folder (``""``: of the archive), each folder before its content."""
-        prefix = folder.encode().replace(b"/", b"\0") + b"\0" if folder else b""
-        for index in range(bisect.bisect_left(self._ordered, prefix, key=order), len(self._ordered)):
-            if not order(self._ordered[index]).startswith(prefix):
-                return
-            yield self._ordered[index]
-
-    def open(self, name: str) -> BinaryIO:
-        """Opens a file for reading. The stream can seek; in a large file, seeking back inflates it again.
-
-        Reading damaged content raises ``OSError``.
-
-        Raises:
-            NotRegular: it is a folder or a link.
-            OSError: the content of a small file is damaged.
-            Unreadable: the file does not exist.
-        """
-        member = self.members.get(name)
-        if member is None:
-            raise Unreadable(name, "does not exist")
-        if member.kind is not Kind.FILE:
-            raise NotRegular(name, f"is a {member.kind}, not a regular file")
-        try:
-            # ZipFile counts its open members without a lock, and threads share this archive.
-            with self._lock:
-                stream = self._archive.open(name)
-        except (zipfile.BadZipFile, OSError, ValueError) as error:  # the packed file changed after the check
-            raise Unreadable(name, f"is damaged in the packed file: {error}") from error
-        reader = io.BufferedReader(_MemberStream(stream, name))
-        if member.size > _IN_MEMORY_BYTES:
-            return reader
-        with reader:
-            return io.BytesIO(reader.read())
-
-    def read(self, name: str, limit: int) -> bytes:
-        """Returns the content of a file.
-
-        Raises:
-            BoundExceeded: it is larger than ``limit`` bytes.
-            NotRegular: it is a folder or a link.
-            Unreadable: the file does not exist, or its content is damaged.
-        """
-        member = self.members.get(name)
-        if member is not None and member.size > limit:
-            raise BoundExceeded("bytes", name, f"is larger than {limit} bytes")
-        try:
-            with self.open(name) as stream:
-                return stream.read()
-        except OSError as error:
-            raise Unreadable(name, "is damaged in the packed file") from error
-
-
-def opened_archive(path: Path) -> PackedArchive:
-    """Returns an open packed file; it is opened and checked once until it changes.
-
-    Raises:
-        PackedFileError: it is not a packed run, or it is damaged or hostile.
         NotRegular: it is not a regular file.
         Unreadable: it cannot be opened.
     """
-    try:
-        status = os.stat(path)
-    except OSError as error:
-        raise Unreadable(str(path), f"cannot be read: {error.strerror}") from error
-    if not stat.S_ISREG(status.st_mode):
-        raise NotRegular(str(path), "is not a regular file")
-    return _opened(path.absolute(), _version(status))
+    with _opened(file) as (_, members):
+        return list(members)
+
+
+def unpack(file: Path, folder: Path) -> list[Path]:
+    """Writes the content of a packed file below a folder: the inverse of ``pack``.
+
+    The content is written to a temporary folder first and then renamed: an interrupted call leaves nothing behind.
+
+    Args:
+        folder: created if it does not exist.
+
+    Returns:
+        The folders that were written, one per name at the top of the packed file.
+
+    Raises:
+        ConfigError: one of them exists already.
+        PackedFileError: the file is not a packed run, or it is damaged or hostile.
+        UserError: it cannot be written, for example because the disk is full.
+    """
+    # The umask can only be read by setting it.
+    umask = os.umask(0)
+    os.umask(umask)
+    return _unpacked(file, folder, umask)
+
+
+def _unpacked(file: Path, folder: Path, umask: int) -> list[Path]:
+    with _opened(file) as (archive, members):
+        tops = [folder / member.name for member in members if "/" not in member.name]
+        for top in tops:
+            if os.path.lexists(top):
+                raise ConfigError(f"{top} exists already", hint="choose another folder with -o DIR")
+        folder.mkdir(parents=True, exist_ok=True)
+        size = sum(member.size for member in members)
+        if size > shutil.disk_usage(folder).free:
+            raise UserError(
+                f"{printable(str(file))} unpacks to {size} bytes, more than {folder} has free",
+                hint="free some space",
+            )
+        work = Path(tempfile.mkdtemp(prefix=".unpack.", suffix=".tmp", dir=folder))
+        try:
+            _write(archive, members, work, folder, umask)
+        except OSError as error:
+            raise UserError(
+                f"{printable(str(file))} cannot be unpacked into {folder}: {error.strerror}", hint="free some space"
+            ) from error
+        except _DAMAGE as error:
+            raise PackedFileError(
+                f"{printable(str(file))} is damaged: {printable(str(error))}", hint="get the file again"
+            ) from error
+        finally:
+            _remove(work)
+    return tops
+
+
+def _write(archive: zipfile.ZipFile, members: Sequence[Member], work: Path, folder: Path, umask: int) -> None:
+    for member in members:
+        place = work / member.name
+        if member.kind is Kind.FOLDER:
+            place.mkdir(mode=0o700)
+            continue
+        if member.kind is Kind.LINK:  # safe: its target stays inside the run, and no member lies below a link
+            place.symlink_to(member.target)
+            continue
+        with archive.open(member.name) as source, place.open("xb") as out:
+            shutil.copyfileobj(source, out, CHUNK_BYTES)
+        # The bits for others are not signed, so they are set as `pack` sets them, not as the archive has them.
+        os.chmod(place, (member.mode & FILE_MODE | FILE_OTHERS) & ~(umask & FILE_OTHERS))
+    for member in reversed(members):  # parents last: they must stay writable until then
+        if member.kind is Kind.FOLDER:
+            place = work / member.name
+            if "/" not in member.name:  # renaming requires write permission, because the folder's `..` changes
+                place = place.rename(folder / member.name)
+            os.chmod(place, (member.mode & FOLDER_MODE | FOLDER_OTHERS) & ~(umask & FOLDER_OTHERS))
+
+
+def on_disk(path: Path) -> Path:
+    """Returns where the entry at a path is on disk: in the cache if the path leads into a packed file.
+
+    Raises:
+        PackedFileError: the packed file is damaged or hostile.
+        ConfigError: the cache cannot be written.
+    """
+    place = packed_place(path)
+    return path if place is None else _in_cache(place[0].absolute()) / place[1]
 
 
 def is_packed(path: Path | str) -> bool:
@@ -170,7 +171,7 @@ def packed_top(path: Path) -> Path:
     place = packed_place(path)
     if place is None or place[1]:
         return path
-    tops = opened_archive(place[0]).tops()
+    tops = os.listdir(on_disk(path))
     return path / tops[0] if len(tops) == 1 else path
 
 
@@ -180,84 +181,64 @@ def unpacked_path(path: Path) -> Path:
     return path if place is None else place[0].parent / place[1]
 
 
-class _Stream(io.RawIOBase):
-    """A stream that can be read and sought in."""
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-
-class _PositionedFile(_Stream):
-    """A file with a separate position, because forked processes share the position of its descriptor."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor, self._at = descriptor, 0
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        base = {os.SEEK_SET: 0, os.SEEK_CUR: self._at}.get(whence)
-        self._at = offset + (os.fstat(self._descriptor).st_size if base is None else base)
-        return self._at
-
-    def tell(self) -> int:
-        return self._at
-
-    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
-        count = os.preadv(self._descriptor, [buffer], self._at)
-        self._at += count
-        return count
-
-    def close(self) -> None:
-        if not self.closed:
-            os.close(self._descriptor)
-        super().close()
+def _in_cache(file: Path) -> Path:
+    """Returns the folder of the cache with the content of a packed file; unpacks it if it is not there."""
+    version = _version(os.stat(file))
+    home = assets.cache_dir() / "packed"
+    folder = home / hashlib.sha256(os.fsencode(f"{file}\0{version}")).hexdigest()[:40]
+    if folder.is_dir():
+        if time.time() - folder.stat().st_mtime > _DAY_S:
+            os.utime(folder)  # used today
+        return folder
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        _sweep(home)
+        work = Path(tempfile.mkdtemp(dir=home))
+    except OSError as error:
+        raise ConfigError(
+            f"{home} is not writable: {error.strerror}", hint="export A2PERF_CACHE_DIR=DIR with a writable folder"
+        ) from error
+    try:
+        _unpacked(file, work, 0)  # nobody else can open the folder that mkdtemp made
+        with suppress(OSError):  # another process was faster
+            work.rename(folder)
+    finally:
+        _remove(work)
+    return folder
 
 
-class _MemberStream(_Stream):
-    """A member's content; damage raises ``OSError``, as for a file on a broken disk."""
+def _sweep(home: Path) -> None:
+    for folder in home.iterdir():
+        if time.time() - folder.stat().st_mtime > _UNUSED_S:
+            _remove(folder)
 
-    def __init__(self, stream: IO[bytes], name: str) -> None:
-        self._stream, self._name = stream, name
 
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+def _remove(folder: Path) -> None:
+    # rmtree cannot empty a folder without write permission, and runs may hold such folders.
+    for inner, _, _ in os.walk(folder):
+        os.chmod(inner, 0o700)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _opened(file: Path) -> Iterator[tuple[zipfile.ZipFile, list[Member]]]:
+    try:
+        descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # opening a fifo must not block
+    except OSError as error:
+        raise Unreadable(str(file), f"cannot be read: {error.strerror}") from error
+    with os.fdopen(descriptor, "rb", buffering=0) as stream:  # a system without pread moves the position
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise NotRegular(str(file), "is not a regular file")
         try:
-            return self._stream.seek(offset, whence)
-        except _DAMAGE as error:
-            raise OSError(f"{printable(self._name)} is damaged in the packed file: {error}") from error
-
-    def tell(self) -> int:
-        return self._stream.tell()
-
-    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
-        try:
-            data = self._stream.read(len(buffer))
-        except _DAMAGE as error:
-            raise OSError(f"{printable(self._name)} is damaged in the packed file: {error}") from error
-        buffer[: len(data)] = data
-        return len(data)
-
-    def close(self) -> None:
-        self._stream.close()
-        super().close()
+            archive, members = checked_members(stream, descriptor)
+        except Refused as error:
+            message = f"{printable(str(file))}: {error}"
+            raise PackedFileError(message, hint="ask for a file made by `a2perf pack`") from error
+        yield archive, members
 
 
 def _version(status: os.stat_result) -> tuple[int, ...]:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
-
-
-@lru_cache(maxsize=64)
-def _opened(path: Path, version: tuple[int, ...]) -> PackedArchive:
-    try:
-        # O_NONBLOCK: if a pipe has replaced the file since its check, opening it must not block.
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError as error:
-        raise Unreadable(str(path), f"cannot be read: {error.strerror}") from error
-    if _version(os.fstat(descriptor))[:2] != version[:2]:
-        os.close(descriptor)
-        raise Unreadable(str(path), "was replaced while it was read")
-    return PackedArchive(path, descriptor)
 
 
 @lru_cache(maxsize=1024)

@@ -13,6 +13,7 @@ import dataclasses
 import hashlib
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, cast
 
@@ -24,6 +25,7 @@ from a2perf.runs.bundles.inventory import hash_files, is_bundle, read_manifest
 from a2perf.runs.bundles.layout import (
     EARLIER_FILES,
     LOCK,
+    MANIFEST,
     METRICS,
     MODES,
     PROGRAM_MODES,
@@ -31,8 +33,11 @@ from a2perf.runs.bundles.layout import (
     WRITTEN_ELSEWHERE,
     is_archived,
 )
-from a2perf.runs.bundles.log_files import is_trainer_log, writer_children
-from a2perf.runs.foreign.foreign_layouts import own_logs
+from a2perf.runs.events.log_files import NAMES_OF_LOGS, is_trainer_log, writer_children
+from a2perf.runs.events.mlflow_files import NAME as MLFLOW
+from a2perf.runs.events.wandb_files import SUFFIX as WANDB_SUFFIX
+from a2perf.runs.foreign.foreign_layouts import mirrored_name, own_logs
+from a2perf.runs.foreign.tables_of_runs import runs_of_table
 from a2perf.runs.packed.packed_archive import packed_place, packed_top, unpacked_path
 from a2perf.runs.run import BUNDLE, EARLIER, LOGS, TABLE, RunFolder
 from a2perf.storage import MAX_JSON_BYTES, parse_json
@@ -50,17 +55,30 @@ def find_runs(paths: Sequence[Path]) -> list[RunFolder]:
         if packed_place(given) is None and not given.exists():
             raise UserError(f"{given} does not exist", hint="give a run, or a folder that holds runs")
         for run in _find(given):
-            found.setdefault(os.path.abspath(run.path), run)
+            found.setdefault(run.key, run)
     for path in _copied(found.values()):
         del found[path]
+    names = {run.path.name for run in found.values() if run.layout == LOGS}
+    # a trainer that logs to its folder and, under the name of the folder, to Weights & Biases
+    found = {path: run for path, run in found.items() if mirrored_name(run) not in names}
     if not found:
         failed = formats.problems().items()
         broken = "".join(f"; the run format {name} could not be loaded ({why})" for name, why in failed)
+        looked_for = ", ".join([MANIFEST, *NAMES_OF_LOGS, *formats.run_formats()])
         raise UserError(
-            f"nothing recorded in {', '.join(str(path) for path in paths)}{broken}",
-            hint="give bundles, event files, progress.csv or monitor.csv, a CSV file, or a folder that holds some",
+            f"nothing recorded in {', '.join(str(path) for path in paths)}{broken}{_nearest(paths)}",
+            hint=f"looked for {looked_for}; a table is given by itself",
         )
     return named_uniquely(found.values())
+
+
+def _nearest(paths: Sequence[Path]) -> str:
+    """Returns the file that is most like one that is read, or a table, as the end of an error; ``""`` without one."""
+    below = [Path(folder) / name for top in paths for folder, _, names in folders_of(top) for name in names]
+    near = {name: get_close_matches(path.name, NAMES_OF_LOGS, 1, 0.7) for path in below if (name := str(path))}
+    if found := next(((name, match[0]) for name, match in near.items() if match), None):
+        return f"; nearest to {found[1]} is {found[0]}"
+    return next((f"; nearest is the table {path}" for path in below if path.suffix == ".csv"), "")
 
 
 def named_uniquely(found: Iterable[RunFolder]) -> list[RunFolder]:
@@ -83,7 +101,7 @@ def named_uniquely(found: Iterable[RunFolder]) -> list[RunFolder]:
 
 def fingerprint_of(run: RunFolder) -> str:
     """Returns a hash over the names, sizes and times of a run's files; their content is not read."""
-    digest = hashlib.sha256(f"{run.layout}\0{os.path.abspath(run.path)}\0{run.label}\0{run.links}".encode())
+    digest = hashlib.sha256(f"{run.layout}\0{os.path.abspath(run.path)}\0{run.label}\0{run.links}\0{run.part}".encode())
     if run.layout in (LOGS, TABLE):  # also files in other folders, of children of a writer
         states = [run.files().status(log) for log in own_logs(run)]
         digest.update(str([(state.path, state.size, state.stamp) for state in states if state is not None]).encode())
@@ -100,7 +118,7 @@ def fingerprint_of(run: RunFolder) -> str:
 
 
 def _copied(found: Iterable[RunFolder]) -> list[str]:
-    """Returns the paths of a program's own logs of which the bundle of the program holds a copy: they are one run."""
+    """Returns the keys of a program's own logs of which the bundle of the program holds a copy: they are one run."""
     runs = list(found)
     programs = [run for run in runs if run.layout == BUNDLE and run.path.name in PROGRAM_MODES]
     logs = [run for run in runs if run.layout in (LOGS, TABLE)] if programs else []
@@ -130,7 +148,7 @@ def _copied(found: Iterable[RunFolder]) -> list[str]:
             return False
 
     copied = [run for run in logs if all(is_held(run, log) for log in own_logs(run))]
-    return [os.path.abspath(run.path) for run in copied]
+    return [run.key for run in copied]
 
 
 def _find(given: Path) -> Iterator[RunFolder]:
@@ -145,6 +163,12 @@ def _find(given: Path) -> Iterator[RunFolder]:
                 f"{given} is not a recorded run", hint="give a folder, an event file or a file that ends in .csv"
             )
         run = RunFolder(TABLE, given, label, is_file=True)
+        parts = {} if is_log else runs_of_table(given)
+        for part in parts:
+            below = f"{label}/{plain_text(part)}" if len(parts) > 1 else label
+            yield dataclasses.replace(run, label=below, part=part)
+        if parts:
+            return
         # a trainer's log stands for all of its kind in its folder, such as 0.monitor.csv and 1.monitor.csv: one run
         yield dataclasses.replace(run, path=given.parent / next(iter(own_logs(run)), given.name))
         return
@@ -181,9 +205,11 @@ def _find(given: Path) -> Iterator[RunFolder]:
             names.clear()
             others.clear()
             yield RunFolder(EARLIER, path, label, links)
-        elif any(is_trainer_log(name) for name in others):
+        elif any(is_trainer_log(name) and (name != MLFLOW or METRICS in names) for name in others):
             children = writer_children(path, names, others)
             names[:] = [name for name in names if name not in children]
+            if any(name.endswith(WANDB_SUFFIX) for name in others):
+                names.clear()  # the folders below hold copies of the run's files
             yield RunFolder(LOGS, path, label, links)
 
 

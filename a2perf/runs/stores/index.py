@@ -1,4 +1,4 @@
-"""The index of a store: a cache of its bundles' records in one file. Deleting it loses nothing.
+"""The index of a store: a cache of its runs in one file, as far as their records go. Deleting it loses nothing.
 
 Reading the index compares sizes and times of the records on disk with those of the last reading and reads only changed
 records. A damaged index counts as missing. It is replaced as a whole: if two processes update it at the same time, the
@@ -11,8 +11,8 @@ import contextlib
 import math
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -21,23 +21,61 @@ from a2perf.records import Manifest, RunState
 from a2perf.runs.bundles import layout
 from a2perf.runs.bundles.files import files_of, folders_of
 from a2perf.runs.bundles.inventory import read_manifest
-from a2perf.runs.bundles.log_files import MAX_FILES, log_kind
 from a2perf.runs.bundles.process_identity import ProcessIdentity
-from a2perf.runs.bundles.run_record import MODES, RUN_FILE, ExperimentRun, StoredRun
+from a2perf.runs.bundles.run_record import MODES, RUN_FILE, ExperimentRun
+from a2perf.runs.events.log_files import MAX_FILES, log_kind
 from a2perf.runs.packed.packed_archive import packed_place, unpacked_path
-from a2perf.runs.stores.seed_groups import ranked_task
+from a2perf.runs.run import Execution, Run, RunFolder, RunIdentity
+from a2perf.runs.seed_groups import ranked_task
 from a2perf.storage import MAX_RECORD_BYTES, parse_record, read_bounded, write_atomic
 
 INDEX_FILE = "index.msgpack"
-_VERSION = 7
+_VERSION = 9
 _NOT_RECORDED = "not recorded"
 """Stands for the host of a run that was published without it."""
 _LARGEST = 1e300
 ROLLOUT_MODES = ("inference", "generalization")
 """Modes in which the evaluator measures episodes."""
-_ENCODER = msgspec.msgpack.Encoder(enc_hook=str)
-_DECODER = msgspec.msgpack.Decoder(tuple[int, dict[str, tuple[str, StoredRun]]], dec_hook=lambda kind, text: kind(text))
 _ORDER = (RunState.RUNNING, RunState.FAILED, RunState.INTERRUPTED, RunState.FINISHED)
+
+
+class IndexEntry(msgspec.Struct, array_like=True):
+    """The parts of a ``Run`` that a store knows without its files.
+
+    Attributes:
+        stamps: state of the records that they were read from.
+        writer: identity of the writing process of a run in state ``running``, as ``ProcessIdentity`` writes it.
+    """
+
+    stamps: str
+    record: ExperimentRun
+    identity: RunIdentity
+    execution: Execution
+    logs: dict[str, list[str] | None]
+    conditions: list[str]
+    writer: str
+
+    def run(self, path: Path, name: str) -> Run:
+        """Returns the run; one without a living writer is ``"killed"``."""
+        identity = self.identity
+        if identity.state == RunState.RUNNING.value and self.writer:
+            with contextlib.suppress(ValueError):
+                if ProcessIdentity.parse(self.writer).alive() is False:
+                    identity = replace(identity, state="killed")
+        folder = RunFolder(self.record.source, path, name)
+        return Run(
+            identity,
+            folder,
+            name=name,
+            record=self.record,
+            execution=self.execution,
+            logs=self.logs,
+            conditions=self.conditions,
+        )
+
+
+_ENCODER = msgspec.msgpack.Encoder(enc_hook=str)
+_DECODER = msgspec.msgpack.Decoder(tuple[int, dict[str, IndexEntry]])
 
 
 class Index:
@@ -50,29 +88,25 @@ class Index:
     def __init__(self, store: Path, folder: Path) -> None:
         self.store = store
         self._file = folder / INDEX_FILE
-        self._known: dict[str, tuple[str, StoredRun]] = {}
+        self._known: dict[str, IndexEntry] = {}
 
-    def runs(self) -> list[StoredRun]:
-        """Updates the index and returns every run, by path; a run without a living writer is ``"killed"``."""
+    def runs(self) -> list[Run]:
+        """Updates the index and returns every run, by path; of each only what the index keeps."""
         known = self._known or self._load()
         self._known, fresh, result = {}, False, []
         # by name: a folder counts before a packed copy of it
-        for run_id, path, modes, stamps in sorted({run[0]: run for run in find_run_folders(self.store)}.values()):
-            before, stored = known.get(run_id, ("", None))
-            if stored is None or before != stamps:
-                stored, fresh = read_run_folder(path, run_id, modes), True
-            self._known[run_id] = stamps, stored
-            state = stored.state
-            if state == RunState.RUNNING.value and stored.writer:
-                with contextlib.suppress(ValueError):
-                    state = "killed" if ProcessIdentity.parse(stored.writer).alive() is False else state
-            result.append(msgspec.structs.replace(stored, path=path, state=state))
+        for name, path, modes, stamps in sorted({run[0]: run for run in find_run_folders(self.store)}.values()):
+            entry = known.get(name)
+            if entry is None or entry.stamps != stamps:
+                entry, fresh = read_run_folder(path, name, modes, stamps), True
+            self._known[name] = entry
+            result.append(entry.run(path, name))
         if fresh or known.keys() != self._known.keys():
             with contextlib.suppress(OSError):  # the next reader repeats it
                 write_atomic(self._file, _ENCODER.encode((_VERSION, self._known)))
         return result
 
-    def _load(self) -> dict[str, tuple[str, StoredRun]]:
+    def _load(self) -> dict[str, IndexEntry]:
         # the index may be damaged, or another program's: it travels with a copied store
         with contextlib.suppress(OSError, ValueError, RecursionError, msgspec.MsgspecError):
             version, known = _DECODER.decode(read_bounded(self._file, MAX_RECORD_BYTES))
@@ -115,15 +149,15 @@ def _stamp(folder: str, name: str, *, packed: bool) -> str:
         status = files_of(Path(folder)).status(name)
         return "" if status is None or status.path != name else status.stamp
     try:
-        found = os.lstat(f"{folder}/{name}")  # not FolderFiles: a store has thousands of records
+        found = os.lstat(f"{folder}/{name}")  # not BundleFiles: a store has thousands of records
     except OSError:
         return ""
     # Records are replaced by renaming, so the inode can show a change that size and time do not.
     return f"{found.st_ino} {found.st_size} {found.st_mtime_ns}"
 
 
-def read_run_folder(path: Path, run_id: str, modes: tuple[str, ...]) -> StoredRun:
-    """Reads the records of a run; a damaged record becomes a problem of that run."""
+def read_run_folder(path: Path, name: str, modes: tuple[str, ...], stamps: str = "") -> IndexEntry:
+    """Reads the records of a run; a damaged record becomes a condition of that run."""
     problems: list[str] = []
     manifests: dict[str, Manifest] = {}
     for mode in modes:
@@ -138,56 +172,59 @@ def read_run_folder(path: Path, run_id: str, modes: tuple[str, ...]) -> StoredRu
             record = parse_record(files.read(RUN_FILE, MAX_RECORD_BYTES), ExperimentRun, str(path / RUN_FILE))
         except (UserError, OSError) as error:
             problems.append(error.message if isinstance(error, UserError) else str(error))
-    first = next(iter(manifests.values()), None)
+    first = next(iter(manifests.values()), None)  # modes are sorted: train comes first
     if record is None:
-        record = _from_manifest(first) if first is not None else ExperimentRun(experiment=run_id, env_id="")
-    held: dict[str, Any] = {"started_at": record.created_at, "state": "unreadable" if problems else "queued"}
-    held |= _of_manifests(list(manifests.values())) if manifests else {}
-    held["config"] = {"env_id": record.env_id, "seed": record.seed, "exp_name": record.experiment, **record.config}
-    held["packages"] = record.packages or held.get("packages", {})
-    if held.get("wall_s") is None:
-        held["wall_s"] = record.wall_s
-    return StoredRun(
-        **{**msgspec.structs.asdict(record), **held},
-        run_id=run_id,
-        path=path,
-        modes=modes,
-        problems=tuple(problems),
-        logs={mode: names for mode, found in manifests.items() if (names := _logs(mode, found)) is not None},
+        record = _from_manifest(first) if first is not None else ExperimentRun(experiment=name, env_id="")
+    state, writer = "unreadable" if problems else "queued", ""
+    if manifests:
+        states = [manifest.state for manifest in manifests.values()]
+        worst = next(state for state in _ORDER if state in states)
+        attempts = list(manifests.values())[states.index(worst)].attempts
+        state = worst.value
+        writer = str(ProcessIdentity.of_attempt(attempts[-1])) if worst is RunState.RUNNING and attempts else ""
+    # in training a task may have other arguments than in its evaluation, which is what runs are compared on
+    compared = manifests.get("inference", first)
+    _, env_kwargs, view = ranked_task(compared) if compared is not None else ("", "", "")
+    config = {"env_id": record.env_id, "seed": record.seed, "exp_name": record.experiment, **record.config}
+    return IndexEntry(
+        stamps=stamps,
+        record=msgspec.structs.replace(record, config=config),
+        identity=RunIdentity(
+            domain=str(config.get("domain") or ""),
+            task=str(config.get("task") or record.env_id),
+            algorithm=record.experiment,
+            version=record.version,
+            fingerprint=next((found.env_identity for found in manifests.values() if found.env_identity), ""),
+            seed=record.seed,
+            state=state,
+            env_kwargs=env_kwargs,
+            view=view,
+            policy="" if first is None else first.submission.policy_sha256,
+        ),
+        execution=_execution(record, first),
+        logs={mode: _logs(mode, manifests[mode]) if mode in manifests else None for mode in modes},
+        conditions=problems,
+        writer=writer,
     )
 
 
-def _of_manifests(manifests: list[Manifest]) -> dict[str, Any]:
-    states = [manifest.state for manifest in manifests]
-    worst = next(state for state in _ORDER if state in states)
-    deciding = manifests[states.index(worst)]
-    first = manifests[0]  # modes are sorted: train comes first
-    # in training a task may have other arguments than in its evaluation, which is what runs are compared on
-    compared = next((manifest for manifest in manifests if manifest.mode == "inference"), first)
-    _, env_kwargs, view = ranked_task(compared)
-    energy = first.tracking.get("energy")
+def _execution(record: ExperimentRun, manifest: Manifest | None) -> Execution:
+    if manifest is None:
+        return Execution(started_at=record.created_at, packages=record.packages, wall_s=record.wall_s)
+    energy = manifest.tracking.get("energy")
     energy = energy if isinstance(energy, dict) else {}
-    found: dict[str, Any] = {
-        "state": worst.value,
-        "exit_code": deciding.exit_code,
-        "fingerprint": next((found.env_identity for found in manifests if found.env_identity), ""),
-        "python": " ".join(first.python[name] for name in ("implementation", "version") if name in first.python),
-        "packages": first.python_env.packages if first.python_env is not None else {},
-        "wall_s": _float(first.tracking.get("wall_s")),
-        "memory_bytes": _float(first.tracking.get("rss_peak_bytes")),
-        "energy_kwh": _float(energy.get("gross_kwh")),
-        "energy_quality": str(energy.get("quality") or ""),
-        "env_kwargs": env_kwargs,
-        "view": view,
-    }
-    if deciding.failure is not None:
-        found["failure"] = f"{deciding.failure.kind.value}: {deciding.failure.message}"
-    if worst is RunState.RUNNING and deciding.attempts:
-        found["writer"] = str(ProcessIdentity.of_attempt(deciding.attempts[-1]))
-    if first.attempts:
-        found["started_at"] = first.attempts[0].started_at
-        found["host"] = first.attempts[-1].host if first.attempts[-1].host != _NOT_RECORDED else ""
-    return found
+    wall_s = _float(manifest.tracking.get("wall_s"))
+    packages = manifest.python_env.packages if manifest.python_env is not None else {}
+    host = manifest.attempts[-1].host if manifest.attempts else ""
+    return Execution(
+        started_at=manifest.attempts[0].started_at if manifest.attempts else record.created_at,
+        host="" if host == _NOT_RECORDED else host,
+        python=" ".join(manifest.python[name] for name in ("implementation", "version") if name in manifest.python),
+        packages=record.packages or packages,
+        wall_s=record.wall_s if wall_s is None else wall_s,
+        energy_kwh=_float(energy.get("gross_kwh")),
+        energy_quality=str(energy.get("quality") or ""),
+    )
 
 
 def _logs(mode: str, manifest: Manifest) -> list[str] | None:
@@ -206,11 +243,11 @@ def _logs(mode: str, manifest: Manifest) -> list[str] | None:
 
 def _from_manifest(manifest: Manifest) -> ExperimentRun:
     submission = manifest.submission
-    version = (submission.git_commit or submission.sha256)[:10]
+    version = (submission.git_commit or submission.version)[:10]
     if submission.git_dirty:
         version += f"-dirty-{submission.sha256[:8]}"
     elif submission.git_commit and submission.scheme > 1:  # the commit is a claim of the folder, the hash is computed
-        version += f"-{submission.sha256[:8]}"
+        version += f"-{submission.version[:8]}"
     task, _, _ = ranked_task(manifest)
     return ExperimentRun(
         experiment=submission.name,

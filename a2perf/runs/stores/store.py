@@ -8,22 +8,21 @@ no locks, so a store can be read while runs are being written.
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import itertools
 import os
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from a2perf import assets
 from a2perf.errors import UserError
 from a2perf.runs.bundles import layout
 from a2perf.runs.bundles.files import files_of
-from a2perf.runs.bundles.log_files import LogKind, find_logs, given_logs
-from a2perf.runs.bundles.run_record import StoredRun
+from a2perf.runs.events.log_files import LogKind, find_logs, given_logs
 from a2perf.runs.events.series_cache import SeriesCache
 from a2perf.runs.packed.packed_archive import packed_place, packed_top
+from a2perf.runs.run import Run
 from a2perf.runs.series import EVALUATED_RETURN, RETURN_TAGS, Series, SeriesReader
 from a2perf.runs.stores.index import ROLLOUT_MODES, Index
 from a2perf.system import usable_processors
@@ -65,65 +64,69 @@ class RunStore:
             name = hashlib.sha256(str(self.path).encode()).hexdigest()[:16]
             self.index_folder = assets.cache_dir() / "rlops" / name
         self._index = Index(self.path, self.index_folder)
-        self._cache = SeriesCache()
 
-    def runs(self) -> list[StoredRun]:
+    def runs(self) -> list[Run]:
         """Returns every run, by experiment, environment, version and seed."""
-        return sorted(
-            self._index.runs(), key=lambda run: (run.experiment, run.env_id, run.version, run.seed or 0, run.run_id)
-        )
 
-    def metric_names(self, runs: Sequence[StoredRun]) -> dict[str, int]:
-        """Returns the metrics of runs, each with the number of runs that have it."""
-        counted: Counter[str] = Counter()
-        for modes in self._readers(runs).values():
-            counted.update({name for reader in modes.values() for kind in LogKind for name in reader.names(kind)})
-        return dict(sorted(counted.items()))
+        def order(run: Run) -> tuple[str, str, str, int, str]:
+            record = run.record
+            return record.experiment, record.env_id, record.version, record.seed or 0, run.name
 
-    def curve(self, run: StoredRun, metric: str | None = None) -> Series | None:
-        """Reads one metric of a run, by default its training return; None if the run does not have it."""
-        return _curve(_readers_of(run, self._cache).values(), metric)
-
-    def curves(self, runs: Sequence[StoredRun], metric: str | None = None) -> dict[str, Series]:
-        """Reads one metric of many runs as ``curve`` does, by ``run_id``; runs without it are absent."""
-        found = {run_id: _curve(modes.values(), metric) for run_id, modes in self._readers(runs).items()}
-        return {run_id: curve for run_id, curve in found.items() if curve is not None}
-
-    def _readers(self, runs: Sequence[StoredRun]) -> dict[str, dict[str, SeriesReader]]:
-        """Returns readers of runs; many files that are missing in the cache are read by several processes."""
-        found = {run.run_id: _readers_of(run, self._cache) for run in runs}
-        stale = [run for run in runs if not all(reader.is_cached() for reader in found[run.run_id].values())]
-        workers = min(usable_processors(), len(stale) // _FEW)
-        if workers > 1:
-            fill = functools.partial(_fill, folder=self._cache.folder)
-            with worker_pool(workers) as pool:
-                # The list is needed: map raises the errors of workers only when its results are read.
-                list(pool.map(fill, stale, chunksize=max(1, min(16, len(stale) // (4 * workers)))))
-        return found
+        return sorted(self._index.runs(), key=order)
 
 
-def _readers_of(run: StoredRun, cache: SeriesCache) -> dict[str, SeriesReader]:
-    """Returns readers of the series of one run, by the mode of their bundle."""
-    found = {}
-    for mode in run.modes:
-        files = files_of(run.path / mode)
-        listed = run.logs.get(mode)
-        logs = find_logs(files) if listed is None else given_logs(files, listed)
-        if listed is None and mode in ROLLOUT_MODES:
-            logs.found |= given_logs(files, [layout.ROLLOUTS]).found
-        found[mode] = SeriesReader(logs, cache, mode)
+def logged_names(runs: Sequence[Run]) -> dict[str, int]:
+    """Returns the names of the values that runs of a store logged, each with the number of runs that have it."""
+    counted: Counter[str] = Counter()
+    for modes in _readers(runs).values():
+        counted.update({name for reader in modes for kind in LogKind for name in reader.names(kind)})
+    return dict(sorted(counted.items()))
+
+
+def read_curve(run: Run, name: str | None = None) -> Series | None:
+    """Reads a logged value of a run of a store, by default its training return; None if the run does not have it."""
+    return _curve(_readers_of(run), name)
+
+
+def read_curves(runs: Sequence[Run], name: str | None = None) -> dict[str, Series]:
+    """Reads one logged value of many runs as ``read_curve`` does, by name of the run; those without it are absent."""
+    found = {run: _curve(readers, name) for run, readers in _readers(runs).items()}
+    return {run: curve for run, curve in found.items() if curve is not None}
+
+
+def _readers(runs: Sequence[Run]) -> dict[str, list[SeriesReader]]:
+    """Returns readers of runs; many files that are missing in the cache are read by several processes."""
+    found = {run.name: _readers_of(run) for run in runs}
+    stale = [run for run in runs if not all(reader.is_cached() for reader in found[run.name])]
+    workers = min(usable_processors(), len(stale) // _FEW)
+    if workers > 1:
+        with worker_pool(workers) as pool:
+            # The list is needed: map raises the errors of workers only when its results are read.
+            list(pool.map(_fill, stale, chunksize=max(1, min(16, len(stale) // (4 * workers)))))
     return found
 
 
-def _fill(run: StoredRun, folder: Path) -> None:
-    for reader in _readers_of(run, SeriesCache(folder)).values():
+def _readers_of(run: Run) -> list[SeriesReader]:
+    """Returns readers of the series of one run, one per bundle."""
+    found, cache = [], SeriesCache()
+    for mode, listed in run.logs.items():
+        files = files_of(run.folder.path / mode)
+        logs = find_logs(files) if listed is None else given_logs(files, listed)
+        if listed is None and mode in ROLLOUT_MODES:
+            logs.found |= given_logs(files, [layout.ROLLOUTS]).found
+        found.append(SeriesReader(logs, cache, mode))
+    return found
+
+
+def _fill(run: Run) -> None:
+    for reader in _readers_of(run):
         reader.open_all()
 
 
-def _curve(readers: Collection[SeriesReader], metric: str | None) -> Series | None:
+def _curve(readers: Sequence[SeriesReader], name: str | None) -> Series | None:
     places = [(kind, reader) for kind in LogKind for reader in readers]
-    found = (reader.returns((kind,)) for kind, reader in places) if metric is None else iter(())
-    named = (reader.series(metric or EVALUATED_RETURN, kind) for kind, reader in places)
+    found = (reader.returns((kind,)) for kind, reader in places) if name is None else iter(())
+    named = (reader.series(name or EVALUATED_RETURN, kind) for kind, reader in places)
     series = next((series for series in itertools.chain(found, named) if series is not None), None)
     if series is None:
         return None

@@ -120,8 +120,9 @@ def build(*parts: Part, hidden: str = "") -> Callable[[FakePowercap], None]:
 
 PACKAGE: Part = (60.0, "intel-rapl:0=package-0", {"start_uj": 5_000_000})
 SOCKETS: tuple[Part, ...] = (
-    (60.0, "intel-rapl:0=package-0", {}), (45.0, "intel-rapl:1=package-1", {"start_uj": 7_000_000}),
-)  # fmt: skip
+    (60.0, "intel-rapl:0=package-0", {}),
+    (45.0, "intel-rapl:1=package-1", {"start_uj": 7_000_000}),
+)
 # sysfs links each subzone beside its zone
 PARTS: tuple[Part, ...] = (
     PACKAGE,
@@ -130,10 +131,11 @@ PARTS: tuple[Part, ...] = (
 )
 TWIN: Part = (28.0, "intel-rapl:0=package-0 intel-rapl-mmio:0=package-0", {"start_uj": 5_000_000})
 MEMORY: tuple[Part, ...] = (
-    (60.0, "intel-rapl:0=package-0", UNSEEN), (60.0, "intel-rapl:1=package-1", {**UNSEEN, "start_uj": 4_000_000}),
+    (60.0, "intel-rapl:0=package-0", UNSEEN),
+    (60.0, "intel-rapl:1=package-1", {**UNSEEN, "start_uj": 4_000_000}),
     (6.0, "intel-rapl:0/intel-rapl:0:0=dram intel-rapl:0:0=dram", {"range_uj": DRAM_RANGE_UJ}),
     (4.5, "intel-rapl:1/intel-rapl:1:0=dram intel-rapl:1:0=dram", {"start_uj": 3_000_000, "range_uj": DRAM_RANGE_UJ}),
-)  # fmt: skip
+)
 MIRRORED_MEMORY: tuple[Part, ...] = (
     (30.0, "intel-rapl:0=package-0-die-0", UNSEEN),
     (31.0, "intel-rapl:1=package-0-die-1", {**UNSEEN, "start_uj": 4_000_000}),
@@ -157,10 +159,12 @@ def mirrored(*, late_ticks: int = 0, sockets: int = 1, dies: int = 2) -> Callabl
 
 def two_dies(*start_uj: int, name: str = "package-0-die-{}") -> Callable[[FakePowercap], None]:
     """Returns what makes two dies with counters of their own."""
-    return build(*(
-        (watts, f"intel-rapl:{die}={name.format(die)}", {"start_uj": start_uj[die]})
-        for die, watts in enumerate((34.0, 33.2))
-    ))  # fmt: skip
+    return build(
+        *(
+            (watts, f"intel-rapl:{die}={name.format(die)}", {"start_uj": start_uj[die]})
+            for die, watts in enumerate((34.0, 33.2))
+        )
+    )
 
 
 def reset(fake: FakePowercap) -> None:
@@ -176,8 +180,9 @@ def remove(fake: FakePowercap) -> None:
 
 
 HIDDEN_FOR_A_WHILE: dict[float, Event] = {
-    0.8: lambda fake: fake.hide("intel-rapl:0"), 1.2: lambda fake: fake.show("intel-rapl:0"),
-}  # fmt: skip
+    0.8: lambda fake: fake.hide("intel-rapl:0"),
+    1.2: lambda fake: fake.show("intel-rapl:0"),
+}
 SECOND_APPEARS: dict[float, Event] = {0.7: lambda fake: fake.zone("intel-rapl:1", "package-1", fake.registers[0])}
 UNSURE: dict[str, Any] = {"exact": False, "quality": "estimated"}
 
@@ -196,21 +201,28 @@ MACHINES = (
     Machine("two real dies that start at one value", two_dies(5_000_000, 5_000_000)),
     Machine("two packages of one name", two_dies(0, 77_000_000, name="package-0")),
     Machine("counter wraps around", build((60.0, "intel-rapl:0=package-0", {"start_uj": RANGE_UJ - 70_000_000}))),
-    Machine("counter wraps between rare readings",
-            build((150.0, "intel-rapl:0=package-0", {"start_uj": 3_000_000, "range_uj": RANGE_UJ // 16})),
-            step_s=260.0, seconds=1000.0),
+    Machine(
+        "counter wraps between rare readings",
+        build((150.0, "intel-rapl:0=package-0", {"start_uj": 3_000_000, "range_uj": RANGE_UJ // 16})),
+        step_s=260.0,
+        seconds=1000.0,
+    ),
     Machine("register vanishes, MMIO twin takes over", build(TWIN), {1.0: remove}),
     Machine("one of two mirrors vanishes", mirrored(), {1.0: remove}, amd=True),
     Machine("counter is reset (suspend)", build(PACKAGE), {1.0: reset}, exact=False),
     Machine("unreadable for 0.4 s", build(PACKAGE), HIDDEN_FOR_A_WHILE, **UNSURE),
     Machine("only package vanishes half-way", build(PACKAGE), {1.0: remove}, **UNSURE),
     Machine("one of two packages unreadable", build(*SOCKETS, hidden="intel-rapl:1"), **UNSURE),
-    Machine("second package appears after 0.7 s", build((45.0, "", {"start_uj": 90_000_000}), PACKAGE), SECOND_APPEARS,
-            **UNSURE),
+    Machine(
+        "second package appears after 0.7 s",
+        build((45.0, "", {"start_uj": 90_000_000}), PACKAGE),
+        SECOND_APPEARS,
+        **UNSURE,
+    ),
     Machine("package unreadable, core and uncore readable", build(*PARTS, hidden="intel-rapl:0"), **UNSURE),
     Machine("memory of two sockets", build(*MEMORY), memory=True),
     Machine("memory of two dies that mirror one counter", build(*MIRRORED_MEMORY), memory=True),
-)  # fmt: skip
+)
 
 
 def table() -> str:

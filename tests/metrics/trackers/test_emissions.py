@@ -6,7 +6,6 @@ import csv
 import inspect
 import subprocess
 import sys
-import types
 import warnings
 
 import gin
@@ -228,23 +227,3 @@ def test_cloud_regions():
     unknown = find_factor(EmissionsSettings(cloud_provider="gcp", cloud_region="moon-1", country_iso_code="FRA"))
     assert unknown.source == "FRA"
     assert "moon-1" in unknown.note
-
-
-def test_an_older_codecarbon_gets_its_flags(monkeypatch):
-    class Base:
-        def __init__(self, project_name=None, save_to_file=None, save_to_api=None, pue=None):
-            self.given = {"project_name": project_name, "file": save_to_file, "api": save_to_api, "pue": pue}
-
-    class Offline(Base):
-        def __init__(self, *args, country_iso_code=None, **kwargs):
-            super().__init__(*args, **kwargs)
-            self.country = country_iso_code
-
-    older = types.SimpleNamespace(OfflineEmissionsTracker=Offline, EmissionsTracker=Base)
-    monkeypatch.setitem(sys.modules, "codecarbon", older)
-    settings = EmissionsSettings(project_name="mine", save_to_api=True, country_iso_code="FRA", wue=2.0)
-    tracker = emissions.make_tracker(True, settings.codecarbon_arguments())
-    assert tracker.given == {"project_name": "mine", "file": True, "api": True, "pue": 1.0}
-    assert tracker.country == "FRA"
-    online = EmissionsSettings(offline=False, country_iso_code="FRA")
-    assert type(emissions.make_tracker(online.is_offline, online.codecarbon_arguments())) is Base

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from a2perf.rlops.store import Store
+from a2perf.runs.stores.store import read_curves
 from tests.rlops.compare.made_experiment import write_experiment
 from tests.rlops.conftest import Run
 
@@ -18,8 +19,7 @@ from tests.rlops.conftest import Run
 def written_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two versions on three environments, three seeds; to be read only."""
     folder = write_experiment(tmp_path_factory.mktemp("compared") / "runs")
-    store = Store(folder)
-    store.curves(store.runs())  # fills the cache
+    read_curves(Store(folder).runs())  # fills the cache
     return folder
 
 

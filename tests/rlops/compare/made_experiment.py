@@ -32,9 +32,15 @@ def write_experiment(store: Path, *, seeds: int = 3, lost: float = 4000.0) -> Pa
                 run = f"{EXPERIMENT}/{env}/{version}/seed_{seed}"
                 shift = 0 if tag == OLD else 100
                 write_run(
-                    store, run, experiment=EXPERIMENT, env_id=env, seed=seed, tags=[tag], version=version,
+                    store,
+                    run,
+                    experiment=EXPERIMENT,
+                    env_id=env,
+                    seed=seed,
+                    tags=[tag],
+                    version=version,
                     curves={METRIC: curve(end - loss, seed + shift), "losses/td_loss": [(1, 0.5), (2, 0.25)]},
-                )  # fmt: skip
+                )
     return store
 
 

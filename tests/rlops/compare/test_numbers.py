@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-import msgspec
 import numpy as np
 import pytest
 
@@ -14,9 +13,11 @@ from a2perf.metrics.protocol import ReferenceScale
 from a2perf.report.learning import pooled_over_runs
 from a2perf.rlops.compare.comparison import compare_panels
 from a2perf.rlops.compare.figures import curves_of
+from a2perf.rlops.compare.groups import in_store
+from a2perf.rlops.compare.panel import GroupRuns, Panel
+from a2perf.rlops.compare.panels import panels_of
 from a2perf.rlops.compare.references import references_of
 from a2perf.rlops.compare.request import Group, Request
-from a2perf.rlops.compare.selection import GroupRuns, Panel, select
 from a2perf.rlops.compare.tables import number
 from a2perf.rlops.filters import RunQuery
 from a2perf.rlops.store import Store
@@ -26,13 +27,13 @@ TASK = "dog_pace"
 
 
 @pytest.fixture
-def request_() -> Request:
-    groups = tuple(Group(tag, RunQuery(tags=(tag,))) for tag in (NEW, OLD))
-    return Request(groups, baseline=1)
+def request_(written_store: Path) -> Request:
+    groups = [Group(tag, RunQuery(tags=(tag,))) for tag in (NEW, OLD)]
+    return Request(in_store(Store(written_store), groups), baseline=1)
 
 
-def test_curves_are_the_mean_over_runs_with_the_interval_of_the_reports(written_store: Path, request_: Request) -> None:
-    compared = compare_panels(select(Store(written_store), request_)[0], request_)
+def test_curves_are_the_mean_over_runs_with_the_interval_of_the_reports(request_: Request) -> None:
+    compared = compare_panels(panels_of(request_, [None])[0], request_)
     drawn = curves_of(compared)
     assert [panel_ for panel_, _, _ in drawn] == list(compared.panels)
     for panel_, lines, _ in drawn:
@@ -45,14 +46,14 @@ def test_curves_are_the_mean_over_runs_with_the_interval_of_the_reports(written_
                 np.testing.assert_array_equal(drawn, expected)
 
 
-def test_selection_reads_scores_of_last_values(written_store: Path, request_: Request) -> None:
-    panels, notices = select(Store(written_store), dataclasses.replace(request_, last=10))
+def test_selection_reads_scores_of_last_values(request_: Request) -> None:
+    panels, notices = panels_of(dataclasses.replace(request_, last=10), [None])
     assert [panel.name for panel in panels] == ["HalfCheetah-v2", "Hopper-v2", "Walker2d-v2"]
     for panel in panels:
         for found in panel.cells:
             expected = [held.values[-10:].mean() for held in found.curves]
             assert found.scores == pytest.approx(np.array(expected))
-            assert [run.seed for run in found.runs] == [1, 2, 3]
+            assert [run.record.seed for run in found.runs] == [1, 2, 3]
     assert notices == []
 
 
@@ -61,7 +62,7 @@ def test_references_of_the_protocol_belong_to_the_same_behaviour_only(written_st
     run = Store(written_store).runs()[0]
 
     def panel(env: str, fingerprint: str, metric: str = "inference/episode_return") -> Panel:
-        runs = (msgspec.structs.replace(run, fingerprint=fingerprint),)
+        runs = (dataclasses.replace(run, identity=dataclasses.replace(run.identity, fingerprint=fingerprint)),)
         return Panel(env, env, metric, (GroupRuns(runs), GroupRuns(runs)))
 
     for env in (task.name, task.env_id):
@@ -78,9 +79,15 @@ def test_references_of_the_protocol_belong_to_the_same_behaviour_only(written_st
 
 @pytest.mark.parametrize(
     ("value", "spread", "text"),
-    [(8294.49, 1900.0, "8294"), (-0.98104, 0.02, "−0.9810"), (1.5, None, "1.500"), (0.0, None, "0.00"),
-     (None, None, "–"), (float("nan"), 1.0, "–")],
-)  # fmt: skip
+    [
+        (8294.49, 1900.0, "8294"),
+        (-0.98104, 0.02, "−0.9810"),
+        (1.5, None, "1.500"),
+        (0.0, None, "0.00"),
+        (None, None, "–"),
+        (float("nan"), 1.0, "–"),
+    ],
+)
 def test_numbers_are_written_with_two_digits_of_their_spread(
     value: float | None, spread: float | None, text: str
 ) -> None:

@@ -100,7 +100,7 @@ def test_successes_and_failures_are_counted(seeds: int, power: float) -> None:
 
     def verdict(ours: int, theirs: int) -> Verdict:
         scores = [[1.0] * count + [0.0] * (seeds - count) for count in (ours, theirs)]
-        return judge("A", *scores, Tolerance(unseen=1.0)).verdict
+        return judge("A", *scores, Tolerance(unseen=1.0), further=False).verdict
 
     verdicts = np.array([[verdict(ours, theirs) for theirs in range(seeds + 1)] for ours in range(seeds + 1)])
 

@@ -20,8 +20,8 @@ from a2perf.experiments.performance_test.condition import PerformanceVerdict
 from a2perf.experiments.smoke_test import SmokePair, SmokePhase
 from a2perf.report.github import annotations_of, append_to_summary, suite_markdown
 from a2perf.rlops.compare.comparison import compare_panels
+from a2perf.rlops.compare.panel import GroupRuns, Panel
 from a2perf.rlops.compare.request import Group, Request
-from a2perf.rlops.compare.selection import GroupRuns, Panel
 from a2perf.rlops.compare.verdict import Tolerance
 from a2perf.rlops.compare.writing import suites_of
 from a2perf.rlops.filters import RunQuery
@@ -152,9 +152,7 @@ def test_performance_and_smoke_tests_annotate_their_failures(
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     run = SimpleNamespace(seed=1, state="crashed", values=[], reason="exit status 1")
     test = SimpleNamespace(name="Reach/sac-test")
-    outcome = SimpleNamespace(
-        test=test, verdict=PerformanceVerdict.FAILED, message="1 of 2", wall_s=2.0, runs=[run]
-    )  # fmt: skip
+    outcome = SimpleNamespace(test=test, verdict=PerformanceVerdict.FAILED, message="1 of 2", wall_s=2.0, runs=[run])
     annotate(performance_test.suite_of(cast("Any", [outcome])))
     pairs = [
         SmokePair("ppo", "CartPole-v1", phases={"train": SmokePhase("failed", "NaN", 1.0)}),

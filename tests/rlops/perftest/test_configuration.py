@@ -60,20 +60,6 @@ def test_numbers_as_people_write_them_and_seeds_of_their_own(tmp_path: Path):
     assert test.notices == ("extra is not known and was left out",)
 
 
-def test_gin_says_the_same_as_yaml(tmp_path: Path):
-    text = """
-performance_test.env = 'E-v1'
-performance_test.algorithm = 'sac'
-performance_test.total_runs = 3
-performance_test.succ_runs = 2
-performance_test.eval_columns = 'eval/success_rate'
-performance_test.eval_value = 0.9
-performance_test.max_steps = 10000
-"""
-    gin, yaml = read_test(write(tmp_path, text, "x.gin")), read_test(write(tmp_path, GOOD))
-    assert (gin.condition, gin.training, gin.seeds) == (yaml.condition, yaml.training, yaml.seeds)
-
-
 def test_lists_of_columns(tmp_path: Path):
     text = GOOD.replace("eval_columns: eval/success_rate", "eval_columns: [a, b]")
     assert read_test(write(tmp_path, text)).condition.values == (0.9, 0.9)
@@ -109,13 +95,8 @@ def test_what_is_wrong_is_said_with_the_file(tmp_path: Path, changed: str, to: s
     assert int(caught.value.exit_code) == 2
 
 
-def test_a_misspelt_gin_binding(tmp_path: Path):
-    with pytest.raises(ConfigError, match=r"x\.gin: .*total_run"):
-        read_test(write(tmp_path, "performance_test.total_run = 3\n", "x.gin"))
-
-
 def test_tests_are_found_by_name_path_and_glob(tmp_path: Path):
-    for name in ("A/one-test.yaml", "A/two-test.gin", "B/three-test.yaml"):
+    for name in ("A/one-test.yaml", "A/two-test.yml", "B/three-test.yaml"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         write(tmp_path, GOOD, name)
 
@@ -123,9 +104,9 @@ def test_tests_are_found_by_name_path_and_glob(tmp_path: Path):
         return [path.relative_to(tmp_path).as_posix() for path in find_tests(given, conf=tmp_path)]
 
     assert names("A/one-test") == ["A/one-test.yaml"]
-    assert names("A/*") == ["A/one-test.yaml", "A/two-test.gin"]
-    assert names("B/three-test", "*/*") == ["B/three-test.yaml", "A/one-test.yaml", "A/two-test.gin"]
-    assert find_tests([str(tmp_path / "A" / "two-test.gin")], conf=tmp_path) == [tmp_path / "A" / "two-test.gin"]
+    assert names("A/*") == ["A/one-test.yaml", "A/two-test.yml"]
+    assert names("B/three-test", "*/*") == ["B/three-test.yaml", "A/one-test.yaml", "A/two-test.yml"]
+    assert find_tests([str(tmp_path / "A" / "two-test.yml")], conf=tmp_path) == [tmp_path / "A" / "two-test.yml"]
     with pytest.raises(ConfigError, match="did you mean 'A/one-test'"):
         names("A/on-test")
 
@@ -175,5 +156,8 @@ def test_a_search_for_parameters_is_not_a_test(tmp_path: Path):
     (conf / "own.yaml").write_text(SCILAB.format("sac"))
     (conf / "typing_error-test.yaml").write_text("performance_testing_condition: {}\n")
     assert {path.name: is_test(path) for path in find_tests(["*"], conf=conf)} == {
-        "a-test.yaml": True, "own.yaml": True, "sac-opti.yaml": False, "typing_error-test.yaml": True,
-    }  # fmt: skip
+        "a-test.yaml": True,
+        "own.yaml": True,
+        "sac-opti.yaml": False,
+        "typing_error-test.yaml": True,
+    }

@@ -27,19 +27,39 @@ def entry_point(compatibility: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleT
 def test_what_the_old_words_mean(entry_point: ModuleType, compatibility: Path):
     conf = str(compatibility / "conf" / "performance")
     assert entry_point.translate(["+performance=FetchReach/sac_her-test", "--multirun"]) == [
-        "perftest", "run", "FetchReach/sac_her-test", "--conf", conf,
-    ]  # fmt: skip
+        "perftest",
+        "run",
+        "FetchReach/sac_her-test",
+        "--conf",
+        conf,
+    ]
     assert entry_point.translate(["+performance=A/b,C/d", "--multirun", "hydra.sweeper.n_jobs=5"]) == [
-        "perftest", "run", "A/b", "C/d", "--conf", conf, "--n-jobs", "5",
-    ]  # fmt: skip
+        "perftest",
+        "run",
+        "A/b",
+        "C/d",
+        "--conf",
+        conf,
+        "--n-jobs",
+        "5",
+    ]
     assert entry_point.translate(["+performance=smoke_test", "--multirun", "algorithm=sac,ppo", "env=E-v0"]) == [
-        "smoketest", "--algorithms", "sac", "ppo", "--env-ids", "E-v0",
-    ]  # fmt: skip
+        "smoketest",
+        "--algorithms",
+        "sac",
+        "ppo",
+        "--env-ids",
+        "E-v0",
+    ]
     usual = ["+performance=A/b", "--multirun", "wandb=1", "render=none"]
     assert entry_point.translate(usual) == ["perftest", "run", "A/b", "--conf", conf]
     assert entry_point.translate(["+performance=smoke_test", "-m", "render=record", "render_freq=1", "wandb=0"]) == [
-        "smoketest", "--algorithms", "sac", "--env-ids", "FetchReach-v2",
-    ]  # fmt: skip
+        "smoketest",
+        "--algorithms",
+        "sac",
+        "--env-ids",
+        "FetchReach-v2",
+    ]
     for words in (["+performance=A/b", "render=display"], ["+performance=smoke_test", "n_epochs=9"]):
         with pytest.raises(UserError, match=f"{words[1].partition('=')[0]} cannot be overridden"):
             entry_point.translate(words)

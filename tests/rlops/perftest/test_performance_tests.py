@@ -54,17 +54,33 @@ class Folder:
         (path / "script.py").write_text(SCRIPT)
 
     def write(
-        self, words: str = "", *, name: str = "Toy/a-test", total: int = 3, succ: int = 2, jobs: int = 2,
-        column: str = "eval/score", crash: str = "count_as_failure", minutes: float = 5.0, more: str = "",
-    ) -> None:  # fmt: skip
+        self,
+        words: str = "",
+        *,
+        name: str = "Toy/a-test",
+        total: int = 3,
+        succ: int = 2,
+        jobs: int = 2,
+        column: str = "eval/score",
+        crash: str = "count_as_failure",
+        minutes: float = 5.0,
+        more: str = "",
+    ) -> None:
         path = self.path / "conf" / "performance" / f"{name}.yaml"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(
             TEST.format(
-                python=sys.executable, words=words, total=total, succ=succ, jobs=jobs, column=column, crash=crash,
-                minutes=minutes, more=more,
+                python=sys.executable,
+                words=words,
+                total=total,
+                succ=succ,
+                jobs=jobs,
+                column=column,
+                crash=crash,
+                minutes=minutes,
+                more=more,
             )
-        )  # fmt: skip
+        )
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
         return a2perf("perftest", *words, cwd=self.path)
@@ -132,14 +148,23 @@ def test_a_test_that_runs_out_of_time(folder: Folder):
 @pytest.mark.parametrize(
     ("words", "changes", "value", "said", "reason"),
     [
-        ("", {"column": "eval/success_rate"}, None, "missed (eval/success_rate never logged)",
-         "never logged eval/success_rate; it logged eval/score"),
-        ("--nan 0", {}, None, "missed (eval/score nan)",
-         "eval/score is not a finite number, which meets no condition"),
-        ("", {"more": "max_steps: 850"}, pytest.approx(0.9), "met (eval/score 0.9)",
-         "eval/score of step 900, the first value at or after max_steps = 850"),
+        (
+            "",
+            {"column": "eval/success_rate"},
+            None,
+            "missed (eval/success_rate never logged)",
+            "never logged eval/success_rate; it logged eval/score",
+        ),
+        ("--nan 0", {}, None, "missed (eval/score nan)", "eval/score is not a finite number, which meets no condition"),
+        (
+            "",
+            {"more": "max_steps: 850"},
+            pytest.approx(0.9),
+            "met (eval/score 0.9)",
+            "eval/score of step 900, the first value at or after max_steps = 850",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_is_odd_about_a_run_is_said(
     folder: Folder, words: str, changes: dict[str, str], value: object, said: str, reason: str
 ):
@@ -147,8 +172,11 @@ def test_what_is_odd_about_a_run_is_said(
     done = folder.run("run", "Toy/a-test")
     (run,) = folder.result()["runs"]
     assert (done.returncode, run["state"], run["values"], run["reason"]) == (
-        int(value is None), "missed" if value is None else "met", [value], reason,
-    )  # fmt: skip
+        int(value is None),
+        "missed" if value is None else "met",
+        [value],
+        reason,
+    )
     assert said in done.stdout
     assert reason in done.stdout
 
@@ -219,3 +247,17 @@ def test_a_missing_package_of_the_runner_is_found_before_anything_runs(
     assert "  Hint: pip install -e '.[perftest]'" in done.stderr
     assert len(done.stderr.splitlines()) == 2
     assert sorted(tmp_path.iterdir()) == [copy, tmp_path / "sitecustomize.py"]
+
+
+def test_a_test_that_cannot_run_is_no_verdict_beside_those_that_can(folder: Folder, repository: Path) -> None:
+    folder.write()
+    shutil.copytree(
+        repository / "compatibility" / "conf" / "performance" / "FetchReach",
+        folder.path / "conf/performance/FetchReach",
+    )
+    (folder.path / "sitecustomize.py").write_text("import sys\nsys.modules['stable_baselines3'] = None\n")
+    done = a2perf("perftest", "run", cwd=folder.path, env={**os.environ, "PYTHONPATH": str(folder.path)})
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert "FetchReach/sac_her-test came to no verdict: the packaged runner needs packages" in done.stdout
+    assert "Hint: pip install -e '.[perftest]'" in done.stdout
+    assert "Performance test Toy/a-test successful!" in done.stdout

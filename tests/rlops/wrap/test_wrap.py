@@ -97,9 +97,7 @@ def logged(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.C
     """A run through the environment variables of the document, with an argument of the script's own."""
     folder = tmp_path_factory.mktemp("logged")
     (folder / "myscript.py").write_text(LOGGING)
-    done = wrap(
-        "--myarg=1234", cwd=folder, BENCH_SCRIPT="myscript.py", BENCH_ENV="FrozenLake-v1", BENCH_SEED="42"
-    )  # fmt: skip
+    done = wrap("--myarg=1234", cwd=folder, BENCH_SCRIPT="myscript.py", BENCH_ENV="FrozenLake-v1", BENCH_SEED="42")
     return folder, done
 
 
@@ -119,7 +117,12 @@ def test_the_command_of_the_document(logged: tuple[Path, subprocess.CompletedPro
     # a command that repeats the run, though the run was started through variables
     assert manifest.command[:3] == ["a2perf", "wrap", "myscript.py"]
     assert manifest.command[-2:] == ["--", "--myarg=1234"]
-    assert (run.experiment, run.env_id, run.seed, run.config["myarg"]) == ("myscript", "FrozenLake-v1", 42, 1234)
+    assert (run.record.experiment, run.record.env_id, run.record.seed, run.record.config["myarg"]) == (
+        "myscript",
+        "FrozenLake-v1",
+        42,
+        1234,
+    )
 
 
 def test_every_value_is_recorded_once_at_its_step(logged: tuple[Path, subprocess.CompletedProcess[str]]):
@@ -142,7 +145,7 @@ def test_what_was_found_and_what_was_not_is_said(logged: tuple[Path, subprocess.
     report = json.loads((only_bundle(folder) / "artifacts" / "wrap.json").read_text())
     assert (report["environment"]["id"], report["environment"]["max_episode_steps"]) == ("FrozenLake-v1", 100)
     assert report["seeded"] == ["SEED", "numpy", "random"]
-    assert report["collected"]["weights"] == "found: policy.npz (array (16, 4))"
+    assert report["collected"]["weights"] == "found: policy.npz (1 array)"
     assert report["collected"]["test_episodes"].startswith("found: 25 episodes of get_action")
     assert "found: " in report["collected"]["rollout_video"]  # a video, or what is missing for one
     assert report["refused"] == {"note": 1}
@@ -176,7 +179,7 @@ def test_the_same_seed_gives_the_same_run_and_the_same_command_is_done(
         ("raise SystemExit(4)", FailureKind.EXIT, "status 4"),
         ("import os; os._exit(0)", FailureKind.EXIT, "status 0 before it answered"),
         ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", FailureKind.SIGNAL, "SIGSEGV"),
-        ("import time; time.sleep(600)", FailureKind.TIMEOUT, "the limit is 20 s"),
+        pytest.param("import time; time.sleep(600)", FailureKind.TIMEOUT, "the limit is 20 s", marks=pytest.mark.slow),
     ],
 )
 def test_a_script_that_fails_keeps_what_it_had(tmp_path: Path, ending: str, kind: FailureKind, words: str):
@@ -236,32 +239,6 @@ def test_a_refusal_names_the_smallest_change_and_nothing_is_made(
     assert not list(tmp_path.rglob("manifest.json"))
 
 
-def test_a_package_can_bring_a_collector(tmp_path: Path):
-    (tmp_path / "own_collector.py").write_text(
-        "class Own:\n"
-        "    name = 'own'\n"
-        "    def matches(self, captured):\n        return None if 'special' in captured.names else 'no special'\n"
-        "    def collect(self, captured):\n        return f\"special is {captured.names['special']}\"\n"
-        "class Broken:\n"
-        "    name = 'broken'\n"
-        "    def matches(self, captured):\n        raise RuntimeError('oh')\n"
-    )
-    information = tmp_path / "own_collector-1.0.dist-info"
-    information.mkdir()
-    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: own-collector\nVersion: 1.0\n")
-    (information / "entry_points.txt").write_text(
-        "[a2perf.script_collectors]\nown = own_collector:Own\nbroken = own_collector:Broken\nlost = nowhere:Lost\n"
-    )
-    (tmp_path / "script.py").write_text("def main(env):\n    special = env * 2\n")
-    done = wrap("script.py", "--env", "E", "--seed", "1", cwd=tmp_path, PYTHONPATH=str(tmp_path))
-    assert done.returncode == 0, done.stderr
-    collected = json.loads((only_bundle(tmp_path) / "artifacts" / "wrap.json").read_text())["collected"]
-    assert collected["own"] == "found: special is EE"
-    assert collected["broken"] == "failed: RuntimeError: oh"
-    assert collected["test_episodes"] == "not found: no acting function (get_action, agent, policy or model)"
-    assert "collector lost could not be loaded" in done.stdout
-
-
 @pytest.mark.group("wandb")
 def test_values_are_mirrored_to_weights_and_biases_offline(tmp_path: Path):
     (tmp_path / "myscript.py").write_text(LOGGING)
@@ -279,7 +256,7 @@ def test_a_missing_mirror_is_a_note_and_no_failure(tmp_path: Path):
     assert done.returncode == 0
     assert "not mirrored to Weights & Biases: MissingDependency" in done.stdout
     with np.load(only_bundle(tmp_path) / "artifacts" / "policy.npz") as saved:
-        assert dict(zip(json.loads(str(saved["keys"])), saved["values"].tolist(), strict=True)) == {"a": 1.0, "b": 2.0}
+        assert {name: float(saved[name]) for name in saved} == {"a": 1.0, "b": 2.0}
 
 
 @pytest.mark.parametrize(
@@ -287,7 +264,6 @@ def test_a_missing_mirror_is_a_note_and_no_failure(tmp_path: Path):
     [
         ("def main(env, /):\n    print('got', env)\n", "got FrozenLake-v1"),
         ("def main(env):\n    print('got', env)\n    raise SystemExit(0)\n", "got FrozenLake-v1"),
-        ("def main(env_fn, steps=1):\n    print('got', env_fn().spec.id)\n", "got FrozenLake-v1"),
         (
             "import click\n\n@click.command()\n@click.option('--env')\n@click.option('--lr', type=float, default=1.0)\n"
             "def main(env, lr):\n    print('got', env, lr)\n    policy = {'a': lr}\n",
@@ -373,8 +349,8 @@ def main(env="FrozenLake-v1"):
 def test_readers_count_a_wrapped_script_once_with_its_state_costs_and_test_episodes(tmp_path: Path):
     (tmp_path / "own.py").write_text(OWN_LOGS)
     for seed in (7, 8):
-        done = wrap("own.py", "--env", "FrozenLake-v1", "--seed", str(seed), "--test-episodes=3", "--videos=0",
-                    cwd=tmp_path, A2PERF_STORE="runs")  # fmt: skip
+        words = ["own.py", "--env", "FrozenLake-v1", "--seed", str(seed), "--test-episodes=3", "--videos=0"]
+        done = wrap(*words, cwd=tmp_path, A2PERF_STORE="runs")
         assert done.returncode == int(seed == 8), done.stderr
     assert len(list((tmp_path / "runs").rglob("progress.csv"))) == 2  # where the script wrote them
     finished, failed = sorted(a2perf.read_runs(tmp_path), key=lambda run: run.seed or 0)
@@ -385,6 +361,5 @@ def test_readers_count_a_wrapped_script_once_with_its_state_costs_and_test_episo
         assert run.curve is not None
         assert run.run.identity.version
     assert finished.run.returns["inference"]["FrozenLake-v1"].shape == (3,)
-    assert {(group.mode, group.seeds) for group in a2perf.score(tmp_path).groups} == {
-        ("train", (7, 8)), ("inference", (7,)),
-    }  # fmt: skip
+    groups = {(group.mode, group.seeds) for group in a2perf.score(tmp_path).groups}
+    assert groups == {("train", (7, 8)), ("inference", (7,))}
