@@ -10,7 +10,7 @@
 
 Environments   tasks, make, make_vec
 Run            evaluate, train, submit, check, track, reproduce
-Read           read_run, read_runs, score, compare, time_to_result, open_dataset
+Read           read_run, read_runs, score, compare
 Write          write_report, write_leaderboard
 
 `help(a2perf.evaluate)` describes a function. Errors are ``a2perf.UserError`` with the text that the commands print.
@@ -31,9 +31,7 @@ if TYPE_CHECKING:  # not from `typing`, which would slow down every import of a2
     from a2perf.api.comparing import Comparison, compare
     from a2perf.api.environments import TaskInfo, Tasks, make, make_vec, tasks
     from a2perf.api.evaluation import evaluate, train
-    from a2perf.api.offline_data import OfflineDataset, open_dataset
     from a2perf.api.pages import write_leaderboard, write_report
-    from a2perf.api.profile_scores import time_to_result
     from a2perf.api.reproducing import Reproduced, reproduce
     from a2perf.api.results import Result, Runs, read_run, read_runs
     from a2perf.api.scoring import Scores, score
@@ -45,7 +43,6 @@ if TYPE_CHECKING:  # not from `typing`, which would slow down every import of a2
 _HOMES = {
     "CheckReport": "api.checking",
     "Comparison": "api.comparing",
-    "OfflineDataset": "api.offline_data",
     "Reproduced": "api.reproducing",
     "Result": "api.results",
     "RunFailed": "errors",
@@ -63,25 +60,24 @@ _HOMES = {
     "evaluate": "api.evaluation",
     "make": "api.environments",
     "make_vec": "api.environments",
-    "open_dataset": "api.offline_data",
     "read_run": "api.results",
     "read_runs": "api.results",
     "reproduce": "api.reproducing",
     "score": "api.scoring",
     "submit": "api.submitting",
     "tasks": "api.environments",
-    "time_to_result": "api.profile_scores",
     "track": "api.tracking",
     "train": "api.evaluation",
     "write_leaderboard": "api.pages",
     "write_report": "api.pages",
 }
 """The module of each public name."""
+_BROUGHT_BY = {"OfflineDataset": "datasets", "open_dataset": "datasets"}
+"""The distribution ``packages/NAME`` that brings a name."""
 
 __all__ = [
     "CheckReport",
     "Comparison",
-    "OfflineDataset",
     "Reproduced",
     "Result",
     "RunFailed",
@@ -100,14 +96,12 @@ __all__ = [
     "evaluate",
     "make",
     "make_vec",
-    "open_dataset",
     "read_run",
     "read_runs",
     "reproduce",
     "score",
     "submit",
     "tasks",
-    "time_to_result",
     "track",
     "train",
     "write_leaderboard",
@@ -122,6 +116,10 @@ def __getattr__(name: str) -> "Any":
     import importlib
     import sys
 
+    if name in _BROUGHT_BY:
+        from a2perf.plugins import name_of_distribution
+
+        return name_of_distribution(_BROUGHT_BY[name], name)
     home = _HOMES.get(name)
     if home is None:
         # with these two arguments Python adds "Did you mean"

@@ -289,9 +289,16 @@ def _download(source: SourceArchiveMember, folder: Path) -> str | None:
         command = [*pip, "download", *flags, "--requirement", str(requirement), "--dest", str(folder)]
         try:
             done = subprocess.run(
-                command, env=environment, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                errors="replace", timeout=DOWNLOAD_TIMEOUT_S, check=False,
-            )  # fmt: skip
+                command,
+                env=environment,
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=DOWNLOAD_TIMEOUT_S,
+                check=False,
+            )
         except subprocess.TimeoutExpired:
             return f"pip download did not finish within {DOWNLOAD_TIMEOUT_S:.0f} s"
         except OSError as error:

@@ -56,3 +56,7 @@ class ExitCode(enum.IntEnum):
     PARTICIPANT_FAILED = 1
     USAGE = 2
     INFRASTRUCTURE = 3
+
+
+LONGEST_EPISODE = 10_000
+"""Steps after which an episode is truncated if its environment registers no limit."""

@@ -82,9 +82,13 @@ class RunFailed(UserError):
     """
 
     def __init__(
-        self, message: str, *, hint: str | None = None, exit_code: ExitCode = ExitCode.PARTICIPANT_FAILED,
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        exit_code: ExitCode = ExitCode.PARTICIPANT_FAILED,
         bundle: Path | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(message, hint=hint)
         self.exit_code = exit_code
         self.bundle = bundle

@@ -22,10 +22,13 @@ MAX_LINE = 2000
 """Longest name or message on one line, in characters."""
 
 # Printable by Unicode's categories, but invisible: fillers, joiners and selectors.
-_INVISIBLE = frozenset((
-    *(0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x180B, 0x180C, 0x180D, 0x180F, 0x2800, 0x3164, 0xFFA0),
-    *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0),
-))  # fmt: skip
+_INVISIBLE = frozenset(
+    (
+        *(0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x180B, 0x180C, 0x180D, 0x180F, 0x2800, 0x3164, 0xFFA0),
+        *range(0xFE00, 0xFE10),
+        *range(0xE0100, 0xE01F0),
+    )
+)
 _SPACES = frozenset([0x00A0, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000])
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")  # some locales accept the full-width forms
 _MARKDOWN = str.maketrans({**{sign: f"\\{sign}" for sign in "\\`*_[]|~$"}, "&": "&amp;", "<": "&lt;", ">": "&gt;"})

@@ -6,13 +6,14 @@ Each kind of extension has a group (``a2perf.metrics``, ``a2perf.launchers``, ..
 from __future__ import annotations
 
 import functools
+import importlib
 import sys
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from importlib import metadata
 from typing import Any
 
-from a2perf.errors import ConfigError, did_you_mean
+from a2perf.errors import ConfigError, MissingDependency, did_you_mean
 
 
 def entry_points(group: str) -> metadata.EntryPoints:
@@ -70,6 +71,23 @@ def is_installed(distribution: str) -> bool:
 def install_line(name: str) -> str:
     """Returns the command that installs the distribution ``packages/NAME`` of this repository."""
     return f"pip install -e packages/{name}, in a checkout"
+
+
+def name_of_distribution(distribution: str, name: str) -> Any:
+    """Returns a public name of the distribution ``packages/DISTRIBUTION`` of this repository.
+
+    Raises:
+        MissingDependency: the distribution is not installed.
+    """
+    package = f"a2perf_{distribution}"
+    try:
+        return getattr(importlib.import_module(package), name)
+    except ModuleNotFoundError as error:
+        if error.name != package:
+            raise
+        raise MissingDependency(
+            f"a2perf.{name} comes with the distribution a2perf-{distribution}", hint=install_line(distribution)
+        ) from error
 
 
 def plugin_names(group: str) -> list[str]:

@@ -205,6 +205,20 @@ class StepCosts(Record, kw_only=True):
     flags: list[str] = msgspec.field(default_factory=list)
 
 
+class BatchCheck(Record, kw_only=True):
+    """How the episodes of a run were played together, and whether one of them is the same alone.
+
+    Attributes:
+        rows: the most observations per call.
+        episode: the one that was played again alone; None if none was played in the last attempt.
+        equal: whether its actions were equal bit for bit; False if they differed by rounding.
+    """
+
+    rows: int
+    episode: int | None = None
+    equal: bool = False
+
+
 class RolloutResults(Record, kw_only=True):
     """``metrics/rollouts.json``: the episodes of one task and their summary.
 
@@ -212,6 +226,7 @@ class RolloutResults(Record, kw_only=True):
         episodes: the scored episodes, each seed once.
         costs: mean costs of their steps; None if not measured, and those of the last attempt if there were several.
         further: episodes for reliability only: the same seeds again, or with a perturbation of the environment.
+        batch: how they were played together; None for one observation per call.
     """
 
     schema: int = SCHEMA
@@ -220,6 +235,7 @@ class RolloutResults(Record, kw_only=True):
     episodes: list[Episode]
     costs: StepCosts | None = None
     further: list[Episode] = msgspec.field(default_factory=list)
+    batch: BatchCheck | None = None
 
 
 class LatencyResults(Record, kw_only=True):
@@ -317,6 +333,9 @@ class SubmissionInfo(Record, kw_only=True):
         link: http(s) address of code or paper.
         framework: libraries that it uses.
         summary: one sentence.
+        weights: files and folders of the submission that hold a trained policy and no code.
+        code: hash of the code inside ``weights``, if there is any.
+        policy: hash of the trained policy, if its files differ each time they are written.
     """
 
     title: str = ""
@@ -325,6 +344,9 @@ class SubmissionInfo(Record, kw_only=True):
     link: str = ""
     framework: str = ""
     summary: str = ""
+    weights: list[str] = msgspec.field(default_factory=list)
+    code: str = ""
+    policy: str = ""
 
 
 class SubmissionIdentity(Record, kw_only=True):
@@ -339,6 +361,9 @@ class SubmissionIdentity(Record, kw_only=True):
         git_commit: commit checked out in the folder's repository, read from its files without running git.
         git_dirty: whether the folder had uncommitted changes; recorded only for the user's own code.
         info: content of its ``a2perf.toml``; None without one.
+        code_sha256: hash over the files other than its ``a2perf.toml`` and the weights that this declares, which
+            trained policies of one algorithm share; ``""`` if it declares none. A claim of the submission.
+        policy_sha256: hash of the trained policy; ``""`` if no weights are declared.
     """
 
     name: str
@@ -350,6 +375,13 @@ class SubmissionIdentity(Record, kw_only=True):
     git_commit: str | None = None
     git_dirty: bool | None = None
     info: SubmissionInfo | None = None
+    code_sha256: str = ""
+    policy_sha256: str = ""
+
+    @property
+    def version(self) -> str:
+        """Hash of the code, of the whole folder if it declares no weights."""
+        return self.code_sha256 or self.sha256
 
 
 class SandboxRecord(Record, kw_only=True):
@@ -385,8 +417,8 @@ class PythonEnvRecord(Record, kw_only=True):
         installer: ``"uv"`` or ``"pip"``.
         build_s: duration of the build, this time or earlier.
         reused: whether it was built before.
-        builds: whether code of packages could run while it was built (``python_env = 'built'``). No cost of a run
-            counts that, so such runs are not ranked.
+        builds: whether code of packages could run while it was built, by an earlier version. No cost of a run counts
+            that, so such runs are not ranked.
         sandbox: sandbox level of the installation of an isolated environment.
     """
 

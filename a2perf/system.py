@@ -283,11 +283,6 @@ class _FilesByPath:
             os.lseek(descriptor, offset, os.SEEK_SET)
             return os.write(descriptor, data)
 
-    def preadv(self, descriptor: int, buffers: list[Any], offset: int) -> int:
-        data = self.pread(descriptor, len(buffers[0]), offset)
-        buffers[0][: len(data)] = data
-        return len(data)
-
 
 if TYPE_CHECKING:
     files = os

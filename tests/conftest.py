@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any
 import hypothesis
 import pytest
 
+from docs.building.budget import ENGINES
 from tests.waiting import Child
 
 if TYPE_CHECKING:
@@ -158,6 +159,28 @@ def docker_engine(_docker_engine: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     return _docker_engine
 
 
+# --- a tree without engines -------------------------------------------------------------------------------------------
+
+_ROOT = Path(__file__).resolve().parents[1]
+_IS_WITHOUT_ENGINES = not any((_ROOT / "a2perf" / "domains" / name).is_dir() for name in ENGINES)
+_NAMES_AN_ENGINE = re.compile(
+    "web_?navigation|quadruped|circuit_?training|dog_pace|difficulty_level|toy_macro|ariane|chromium|pybullet|"
+    r"evaluate_runs|kill_forms|launch\.entries|toy_run|shipped_runs|recorded_runs|\b(WEB|TOY|TROT|minimal)\b",
+    re.IGNORECASE,
+)
+_FIXTURES_WITH_AN_ENGINE = frozenset({"minimal", "submission"})
+_NEEDS_AN_ENGINE = re.compile(
+    r"'[\w-]+' is not a (known environment|known domain|task of any domain)|No module named 'a2perf\.domains\.\w+'"
+)
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Leaves out the test files that name an engine, if the tree has none: see ``test_without_engines.py``."""
+    if not _IS_WITHOUT_ENGINES or not collection_path.name.startswith("test_") or collection_path.suffix != ".py":
+        return None
+    return _NAMES_AN_ENGINE.search(collection_path.read_text(encoding="utf-8")) is not None or None
+
+
 # --- groups of tests that a machine can be unfit for ------------------------------------------------------------------
 
 
@@ -212,7 +235,7 @@ def _module(*names: str) -> Callable[[], str | None]:
 
 def _ariane() -> str | None:
     from a2perf import assets
-    from tests.golden.recorded import ARIANE_FILES
+    from tests.golden.ariane import ARIANE_FILES
 
     found = assets.available(ARIANE_FILES.values())
     missing = [name for name, asset in ARIANE_FILES.items() if asset.name not in found]
@@ -266,11 +289,10 @@ GROUPS: dict[str, Group] = {
     "tf_agents": Group(
         _module("tensorflow", "tf_agents"), "a Python of its own for TensorFlow, see docs/reference/adapters.md"
     ),
-    "h5py": Group(_module("h5py"), "`pip install -e '.[datasets]'`"),
+    "environments": Group(_module("minigrid", "metaworld", "mo_gymnasium"), "`make environments`"),
     "sb3": Group(_module("stable_baselines3"), "`pip install stable-baselines3`"),
     "sb3_contrib": Group(_module("sb3_contrib"), "`pip install sb3-contrib`"),
     "wandb": Group(_module("wandb"), "`pip install wandb`"),
-    "minari": Group(_module("minari"), "`pip install minari h5py`"),
     "sphinx": Group(_module("sphinx", "myst_parser", "furo"), "`pip install -e '.[dev]'`"),
     "ariane": Group(_ariane, "`python -m tests.golden.regenerate --fetch` where github.com can be reached"),
     "clips": Group(_clips, "`a2perf data fetch quadruped_locomotion` where the package index can be reached"),
@@ -281,7 +303,9 @@ GROUPS: dict[str, Group] = {
     ),
     "pybullet": Group(_module("pybullet"), "CPython 3.11 and `pip install -e '.[quadruped-locomotion]'`"),
     "mujoco": Group(_module("mujoco"), "`pip install mujoco`"),
+    "agents": Group(_module("a2perf_agents"), "`make packages`"),
     "competition": Group(_module("a2perf_competition"), "`make packages`"),
+    "datasets": Group(_module("a2perf_datasets"), "`make packages`"),
     "mtkahypar": Group(_module("mtkahypar"), "`make packages`"),
     "nvml": Group(_nvml, "a machine with an NVIDIA GPU and its driver"),
     "rapl": Group(_rapl, "a machine that exposes RAPL energy counters to its users"),
@@ -323,6 +347,8 @@ _GROUP_OF_LEVEL = {"bubblewrap": "bwrap", "docker": "docker"}
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if _IS_WITHOUT_ENGINES:
+        items[:] = [item for item in items if _FIXTURES_WITH_AN_ENGINE.isdisjoint(item.fixturenames)]
     for item in items:  # a test at a level of the sandbox belongs to the group of what the level needs
         level = getattr(item, "callspec", None) and item.callspec.params.get("level")
         if isinstance(level, str) and level in _GROUP_OF_LEVEL:
@@ -357,6 +383,8 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     if report.failed and _lacking("pybullet") and _NEEDS_PYBULLET.search(report.longreprtext):
         item.add_marker(pytest.mark.group("pybullet"))
         report.outcome, report.longrepr = "skipped", (str(item.path), 0, f"Skipped: {_lacking('pybullet')}")
+    if report.failed and _IS_WITHOUT_ENGINES and (needed := _NEEDS_AN_ENGINE.search(report.longreprtext)):
+        report.outcome, report.longrepr = "skipped", (str(item.path), 0, f"Skipped: {needed[0]}")
     if report.skipped and not hasattr(report, "wasxfail"):
         groups = _groups_of(item)
         lacking = [name for name in groups if _lacking(name) is not None] or groups

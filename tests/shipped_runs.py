@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from a2perf.runs.packed.pack import unpack
+from a2perf.runs.packed.packed_archive import unpack
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 SHIPPED = REPOSITORY / "results" / "recorded"
@@ -18,12 +18,22 @@ PARTS = {
     "learning": ("minimal", "numpy_ars"),
     "quadruped_locomotion": ("minimal", "motion_imitation"),
     "small": (
-        "annealing_placer", "greedy_placer", "minimal", "motion_imitation", "numpy_ars", "sb3_ppo",
-        "tf_agents_bc-circuit", "tf_agents_bc-quadruped", "tf_agents_bc-web", "tf_agents_ddqn", "tf_agents_ddqn-web",
-        "tf_agents_ppo", "web_solver",
+        "annealing_placer",
+        "greedy_placer",
+        "minimal",
+        "motion_imitation",
+        "numpy_ars",
+        "sb3_ppo",
+        "tf_agents_bc-circuit",
+        "tf_agents_bc-quadruped",
+        "tf_agents_bc-web",
+        "tf_agents_ddqn",
+        "tf_agents_ddqn-web",
+        "tf_agents_ppo",
+        "web_solver",
     ),
     "web_navigation": ("minimal", "web_solver"),
-}  # fmt: skip
+}
 """Submissions that tests count and compare; others can be added to the shipped results."""
 
 

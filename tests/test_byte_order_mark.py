@@ -12,7 +12,7 @@ import pytest
 import a2perf
 from a2perf.domains.circuit_training.netlists.netlist_reader import read_netlist
 from a2perf.domains.circuit_training.netlists.plc_file import read_header, read_placement
-from a2perf.runs.bundles.submission_info import described_submissions
+from a2perf.runs.submission_info import described_submissions
 from a2perf.storage import read_json
 from a2perf.submission import configuration
 from a2perf.submission.evaluator.playing.seeds import read_seed_file

@@ -67,9 +67,10 @@ def test_an_exception_keeps_its_text_in_a_pickle(kind: type[Exception]) -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", [kind for kind in EXCEPTIONS if issubclass(kind, UserError | ParticipantFailure)],
+    "kind",
+    [kind for kind in EXCEPTIONS if issubclass(kind, UserError | ParticipantFailure)],
     ids=lambda kind: kind.__name__,
-)  # fmt: skip
+)
 def test_an_exception_keeps_its_text_when_it_is_raised_again(kind: type[Exception]) -> None:
     error = _made(kind)
     assert str(kind(error)) == str(error)  # type: ignore[arg-type]

@@ -125,9 +125,21 @@ def test_no_run_of_backticks_ends_a_block() -> None:
 
 @pytest.mark.parametrize(
     "target",
-    ["javascript:alert(1)", " JaVaScript:x", "java\tscript:x", "\x01javascript:x", "data:text/html,x", "vbscript:x",
-     "file:///etc/passwd", "//evil.example", "/\\evil.example", "\\\\evil", "&#106;avascript:x", "x:y"],
-)  # fmt: skip
+    [
+        "javascript:alert(1)",
+        " JaVaScript:x",
+        "java\tscript:x",
+        "\x01javascript:x",
+        "data:text/html,x",
+        "vbscript:x",
+        "file:///etc/passwd",
+        "//evil.example",
+        "/\\evil.example",
+        "\\\\evil",
+        "&#106;avascript:x",
+        "x:y",
+    ],
+)
 def test_links_lead_to_pages_alone(target: str) -> None:
     assert safe_link(target) == "#"
 

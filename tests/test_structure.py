@@ -34,6 +34,18 @@ def test_no_module_imports_itself_through_others() -> None:
     assert import_graph.cycles(import_graph.imports()) == []
 
 
+def test_folders_of_recorded_runs_import_downwards_only() -> None:
+    order = ["packed", "bundles", "events", "foreign", "stores"]
+
+    def place(module: str) -> int:
+        folder = module.removeprefix("a2perf.runs.").partition(".")[0]
+        return order.index(folder) if folder in order else -1
+
+    graph = import_graph.imports()
+    up = [(module, other) for module, others in graph.items() for other in others if 0 <= place(module) < place(other)]
+    assert up == []
+
+
 def test_no_module_of_a_distribution_imports_itself_through_others(repository: Path) -> None:
     packages = [path.parent for path in repository.glob("packages/*/src/*/__init__.py")]
     assert len(packages) == len([*repository.glob("packages/*/pyproject.toml")])
@@ -109,12 +121,35 @@ def test_each_path_of_the_architecture_is_connected_by_imports(repository: Path)
         assert sorted(files - reached) == [], path.partition(".")[0]
 
 
+WAY_TO_THE_LOOP = {
+    "a2perf/cli/run.py": "run",
+    "a2perf/submission/main_submission.py": "run",
+    "a2perf/submission/evaluator/inference.py": "run",
+    "a2perf/submission/evaluator/playing/play.py": "play",
+    "a2perf/submission/evaluator/playing/rollouts.py": "rollout",
+    "a2perf/submission/evaluator/process/participant_process.py": "infer",
+}
+"""The functions from the command to a step, each called by the one before; the second one runs in a new process."""
+
+
+def test_each_function_on_the_way_to_the_loop_calls_the_next(repository: Path) -> None:
+    calls = {}
+    for file, name in WAY_TO_THE_LOOP.items():
+        tree = ast.parse((repository / file).read_text(encoding="utf-8"))
+        (found,) = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == name)
+        called = (node.func for node in ast.walk(found) if isinstance(node, ast.Call))
+        calls[file] = {ast.unparse(function).rpartition(".")[2] for function in called}
+    _, _, *inside = WAY_TO_THE_LOOP.values()
+    assert [name for name, of_file in zip(inside, list(calls.values())[1:], strict=False) if name not in of_file] == []
+    assert "episode_steps" in calls["a2perf/submission/evaluator/playing/rollouts.py"]
+
+
 def test_reports_receive_runs_and_only_the_leaderboard_reads_them() -> None:
     reading = {
-        "a2perf.runs.bundles.bundle_reading",
+        "a2perf.runs.bundle_reading",
         "a2perf.runs.bundles.files",
         "a2perf.runs.bundles.inventory",
-        "a2perf.runs.packed.signing",
+        "a2perf.runs.signing",
         "a2perf.runs.reading",
         "a2perf.runs.stores.finding",
     }
@@ -189,6 +224,7 @@ def test_no_test_depends_on_how_busy_the_machine_is(rule: Callable[[ast.Module],
         if path.name != "waiting.py" and (lines := rule(ast.parse(path.read_text(encoding="utf-8"))))
     }
     assert {name: lines for name, lines in found.items() if name not in WITHOUT_A_LIMIT} == {}
+    assert [name for name in WITHOUT_A_LIMIT if name.startswith("tests/") and not (repository / name).exists()] == []
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ class RunSettings(TypedDict, total=False):
     repeats: int
     perturbations: Sequence[str]
     concurrent_episodes: int
+    batch: int
     public_seeds: bool
     seeds_from: str | os.PathLike[str] | None
     run_time_limit_s: float | None

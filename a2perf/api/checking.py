@@ -127,7 +127,7 @@ def check(
     found = None if task is None else find_task(task)
     request = CheckRequest(
         folder=str(folder.resolve()),
-        task=None if found is None else (found.domain, found.name, found.env_id, dict(found.kwargs)),
+        task=None if found is None else (found.domain, found.name, found.qualified_id, dict(found.kwargs)),
         steps=whole_number("steps", steps, least=1),
         train_limit_s=limit_s,
         artifacts=None if artifacts is None else str(Path(artifacts).resolve()),

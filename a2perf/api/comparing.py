@@ -11,22 +11,32 @@ from a2perf.api.comparison import Comparison as Comparison
 from a2perf.api.result import Result
 from a2perf.errors import ConfigError, UserError, did_you_mean, names_text
 from a2perf.metrics import registry
-from a2perf.rlops.compare.comparison import REPETITIONS, compare_panels
-from a2perf.rlops.compare.recorded_panels import choose_mode, is_curve, metric_named, panels_of
-from a2perf.rlops.compare.recorded_runs import (
+from a2perf.rlops.compare.comparison import compare_panels
+from a2perf.rlops.compare.groups import (
+    bundles_of,
+    groups_by,
+    in_store,
     named_after_content,
     other_groups,
     runs_named,
     unique_names,
     with_records,
 )
-from a2perf.rlops.compare.references import EPISODE_RETURN, read_references
-from a2perf.rlops.compare.request import LAST, Group, Question, Request, groups_of_queries
-from a2perf.rlops.compare.selection import select
+from a2perf.rlops.compare.panels import asked_of_episodes, choose_mode, panels_of
+from a2perf.rlops.compare.references import read_references
+from a2perf.rlops.compare.request import ACCEPTED, LAST, Group, Question, Request, groups_of_queries
+from a2perf.rlops.compare.scores import (
+    EPISODE_RETURN,
+    OF_EPISODES,
+    Compared,
+    is_curve,
+    logged_values,
+    metric_named,
+    name_of,
+)
 from a2perf.rlops.compare.verdict import CONFIDENCE, Tolerance
 from a2perf.rlops.filters import RunQuery, parse_experiment, parse_tag_expression
 from a2perf.rlops.store import Store
-from a2perf.rlops.tags import parse_date
 from a2perf.runs.bundles.files import files_of
 from a2perf.runs.bundles.run_record import RUN_FILE
 from a2perf.runs.reading import read_runs
@@ -34,8 +44,6 @@ from a2perf.runs.run import Run
 from a2perf.runs.stores.index import find_run_folders
 
 if TYPE_CHECKING:
-    import datetime
-
     from a2perf.metrics.definition import Metric
     from a2perf.metrics.protocol import ReferenceScale
 
@@ -48,12 +56,13 @@ Selector: TypeAlias = "str | Callable[[Any], bool] | Sequence[Any] | Any"
 def compare(
     runs: Any,
     *,
-    baseline: Selector,
+    baseline: Selector | None = None,
     candidate: Selector | None = None,
+    by: str | None = None,
     metric: str | Sequence[str] | None = None,
     mode: str | None = None,
     tasks: str | Sequence[str] | None = None,
-    question: Question = "algorithm",
+    question: Question | None = None,
     gate: bool = False,
     tolerance: float = 0.05,
     tolerance_absolute: float = 0.0,
@@ -63,8 +72,6 @@ def compare(
     lower_is_better: Sequence[str] = (),
     references: Mapping[str, tuple[float, float]] | str | Path | None = None,
     experiment: str | None = None,
-    as_of: str | datetime.datetime | None = None,
-    repetitions: int = REPETITIONS,
 ) -> Comparison:
     """Compares submissions or versions with a baseline: better, worse or not separated, per task and overall.
 
@@ -84,16 +91,21 @@ def compare(
             experiment store (``a2perf benchmark``) is compared as by ``a2perf rlops compare``.
         baseline: the group to compare with: the name of a submission; a version or its first characters; a tag; a
             function of a run that returns whether it belongs to the group; or runs. For a store also a filter such as
-            ``"ppo?tag=latest"`` or a tag expression such as ``"v1;linux!draft"``.
+            ``"ppo?tag=latest"`` or a tag expression such as ``"v1;linux!draft"``. None for the group ``latest``, or the
+            first one.
         candidate: one group or a list of groups, as for ``baseline``; None for every other submission, or for every
             other version if the baseline is a version or a tag.
+        by: what tells groups apart: ``"path"``, ``"submission"``, ``"version"``, ``"tag"`` or a key of the
+            configuration. None with a baseline for any of the first four; else for the first one that tells groups
+            apart.
         metric: ``"returns"`` (default) or any metric of a run, such as ``"energy_gross"``; several for one judgement
             each. For a store the name of a logged value.
         mode: ``"inference"``, ``"generalization"`` or ``"train"``; None for the first that all groups have.
         tasks: the tasks to compare; None for all that the baseline and a candidate have. A candidate is judged on the
             tasks that it has runs on.
-        question: ``"algorithm"`` (is the algorithm better? units are training seeds) or ``"policies"`` (are these
-            trained policies better? units are the episodes that both sides played, in pairs).
+        question: ``"seeds"`` (is the algorithm better? units are training seeds) or ``"episodes"`` (are these trained
+            policies better? units are the episodes that both sides played, in pairs). None for episodes if evaluations
+            share some and a side has too few seeds, else for seeds.
         gate: show the verdicts of the regression gate in texts, tables and pages; ``Comparison.verdict`` always has it.
         tolerance: of the gate: largest acceptable loss, as a share of the baseline's mean.
         tolerance_absolute: the same in units of the score; the larger counts.
@@ -101,11 +113,9 @@ def compare(
         confidence: confidence level of the intervals, from 0.5 to below 1.
         last: number of last values of a training curve.
         lower_is_better: logged values of a store for which lower is better; the direction of metrics is known.
-        references: scores of a floor (a trivial policy) and an expert by task, or a file of them, for aggregates over
+        references: scores of a floor (a trivial policy) and an expert by task, or a file of them, as a scale for all
             tasks; those of the protocol are known.
         experiment: an experiment of a store, used with tags.
-        as_of: compare the runs that had the tags at this time.
-        repetitions: bootstrap samples for the intervals of aggregates.
 
     Returns:
         The comparison; ``print`` it, ``plot`` it, ``write`` it, or convert it to a data frame.
@@ -122,9 +132,9 @@ def compare(
         ...     metric=["returns", "energy_gross"],
         ... )
         >>> comparison.to_pandas()[["task", "metric", "difference", "result"]].head(2)
-             task        metric    difference  result
-        0  ariane       returns  3.620298e-01  better
-        1  ariane  energy_gross -4.961474e-07  not separated
+             task        metric  difference  result
+        0  ariane       returns    0.355516  better
+        1  ariane  energy_gross   -0.000001   worse
     """
     names = _texts("metric", metric)
     tasks = None if tasks is None else _texts("tasks", tasks)
@@ -135,75 +145,83 @@ def compare(
         tolerance=Tolerance(tolerance, tolerance_absolute, tolerance_unseen),
         confidence=confidence,
         lower_is_better=frozenset(lower_is_better),
-        as_of=parse_date(as_of) if isinstance(as_of, str) else as_of,
         gate=gate,
-        question=question,
+        question=question or "seeds",
     )
     _check(settings, names)
     scales = _scales(references)
-    if isinstance(runs, str | Path) and mode is None:
-        found = _store_groups(Path(runs), baseline, candidate, names, experiment)
-        if found is not None:
-            store, groups, logged = found
-            request = replace(settings, groups=groups, env_ids=None if tasks is None else tuple(tasks), metrics=logged)
-            return compare_stored(store, request, references=scales, repetitions=repetitions)
-    if experiment is not None or as_of is not None:
-        raise UserError(
-            "experiment= and as_of= need an experiment store and tags", hint="give the path of a store as runs"
-        )
-    chosen = _chosen_groups(_given_runs(runs), baseline, candidate, tasks)
-    return _compare_recorded(settings, chosen, names, mode, tasks, scales, repetitions)
+    words: list[Any] = [baseline]
+    words += candidate if isinstance(candidate, Sequence) and not isinstance(candidate, str) else [candidate]
+    is_named = by is None and len(words) > 1 and all(isinstance(word, str) for word in words)
+    store = _store_at(runs) if mode is None and is_named else None
+    if store is None and experiment is not None:
+        raise UserError("experiment= needs an experiment store and tags", hint="give the path of a store as runs")
+    if store is not None:
+        groups = groups_of_queries([_query(store, word, experiment) for word in words])
+    else:
+        given = [runs] if isinstance(runs, str | Path) or not isinstance(runs, Iterable) else list(runs)
+        paths = [str(one) for one in given if isinstance(one, str | Path)]
+        items = _given_runs(given)
+        if by is None and len(paths) > 1 and str(baseline) in paths:
+            by = "path"
+        if by is None and baseline is not None:
+            groups = tuple(_chosen_groups(items, baseline, candidate, tasks))
+        else:
+            groups = _picked(groups_by([run for _, run in items], by, paths), baseline, candidate)
+    request = replace(settings, groups=groups, env_ids=None if tasks is None else tuple(tasks), metrics=tuple(names))
+    return compare_groups(request, store=store, mode=mode, references=scales, choose_question=question is None)
 
 
-def _compare_recorded(
-    settings: Request, chosen: Sequence[Group], names: Sequence[str], mode: str | None,
-    tasks: Sequence[str] | None, scales: dict[str, ReferenceScale], repetitions: int,
-) -> Comparison:  # fmt: skip
-    metrics = [metric_named(name) for name in names or [EPISODE_RETURN]]
-    chosen_mode, left_out = choose_mode({group.name: group.runs for group in chosen}, mode)
-    request = replace(
-        settings,
-        groups=tuple(Group(one.name, RunQuery(experiment=one.name, text=str(one.query))) for one in chosen),
-        axis="global_step" if any(is_curve(one, chosen_mode) for one in metrics) else "episode",
-        lower_is_better=settings.lower_is_better | {one.name for one in metrics if one.direction == "min"},
-        only_shared=True,
-        score=_score_text(metrics, chosen_mode, settings.last),
-    )
-    panels, notices = panels_of(request, [group.runs for group in chosen], chosen_mode, metrics, tasks)
-    notices = [left_out, *notices] if left_out else notices
-    return Comparison(compare_panels(panels, request, notices=notices, references=scales, repetitions=repetitions))
-
-
-def compare_stored(
-    store: Store,
+def compare_groups(
     request: Request,
     *,
-    references: dict[str, ReferenceScale] | None = None,
-    repetitions: int = REPETITIONS,
+    store: Store | None = None,
+    mode: str | None = None,
+    references: Mapping[str, ReferenceScale] | None = None,
+    choose_question: bool = False,
 ) -> Comparison:
-    """Compares groups of runs of an experiment store, as ``a2perf rlops compare`` does.
+    """Compares the groups of a request: what ``compare`` and ``a2perf rlops compare`` do.
 
-    Reference scores by environment come before those of the protocol.
+    Args:
+        store: where the queries of the groups select runs; None for groups that hold their runs.
+        mode: as for ``compare``.
+        references: reference scores by environment, which come before those of the protocol.
+        choose_question: decide by the data between training seeds and shared episodes.
 
     Raises:
         UserError: nothing to compare; the message lists what exists.
     """
-    is_of_logs = request.question == "algorithm" and not _names_costs(store, request.metrics)
-    if request.baseline is None or is_of_logs:
-        panels, notices = select(store, request)
-        return Comparison(
-            compare_panels(
-                panels, request, notices=notices, store=str(store.path), references=references, repetitions=repetitions
-            )
+    metrics: Sequence[Compared] | None = None
+    if store is not None:
+        request = replace(request, groups=in_store(store, request.groups))
+        if request.baseline is None or request.question == "seeds":
+            metrics = logged_values(request)
+        if metrics is None:
+            request = replace(request, groups=tuple(map(bundles_of, request.groups)))
+    notices = []
+    if metrics is None:
+        metrics = chosen = [metric_named(name) for name in request.metrics or [EPISODE_RETURN]]
+        mode, left_out = choose_mode(request.groups, mode)
+        notices = [left_out] if left_out else []
+        request = replace(
+            request,
+            axis="global_step" if any(is_curve(metric, mode) for metric in chosen) else "episode",
+            lower_is_better=request.lower_is_better | {one.name for one in chosen if one.direction == "min"},
+            only_shared=True,
+            score=_score_text(chosen, mode, request.last),
         )
-    runs = [run for _, run in _given_runs(store.path)]
-    chosen = []
-    for at in (request.baseline, *request.candidates):
-        group = request.groups[at]
-        query = replace(group.query, states=())
-        chosen.append(replace(group, runs=tuple(run for run in runs if query.matches(run.record))))
-    settings, tasks = replace(request, baseline=0), request.env_ids
-    return _compare_recorded(settings, chosen, request.metrics, None, tasks, dict(references or {}), repetitions)
+        if choose_question and all(name_of(metric) in OF_EPISODES for metric in chosen):
+            request = asked_of_episodes(request, mode)
+    panels, said = panels_of(request, metrics, mode or "")
+    return Comparison(
+        compare_panels(
+            panels,
+            request,
+            notices=[*notices, *said],
+            store="" if store is None else str(store.path),
+            references=dict(references or {}),
+        )
+    )
 
 
 def _given_runs(given: Any) -> list[_Item]:
@@ -249,6 +267,23 @@ def _chosen_groups(items: Sequence[_Item], baseline: Any, candidate: Any, tasks:
     return unique_names([first, *others])
 
 
+def _picked(groups: Sequence[Group], baseline: Any, candidate: Any) -> tuple[Group, ...]:
+    """Returns the groups that are named, the baseline first: ``latest`` or the first one if none is named.
+
+    Raises:
+        UserError: no group has such a name.
+    """
+    by_name = {group.name: group for group in groups}
+    first = (ACCEPTED if ACCEPTED in by_name else groups[0].name) if baseline is None else str(baseline)
+    others = [name for name in by_name if name != first] if candidate is None else _texts("candidate", candidate)
+    for name in (first, *others):
+        if name not in by_name:
+            raise UserError(
+                f"there is no group {name!r}{did_you_mean(name, by_name)}", hint=f"groups: {names_text(list(by_name))}"
+            )
+    return tuple(by_name[name] for name in (first, *others))
+
+
 def _tasks(group: Group) -> set[str]:
     found: set[str] = set()
     for one in group.runs:
@@ -274,40 +309,17 @@ def _holds_runs(given: Any) -> bool:
     return isinstance(given, Sequence) and bool(given) and isinstance(given[0], Run | Result)
 
 
-def _store_groups(
-    path: Path, baseline: Any, candidate: Any, metrics: Sequence[str], experiment: str | None
-) -> tuple[Store, tuple[Group, ...], tuple[str, ...]] | None:
-    """Returns the store, the groups to compare with the baseline first, and the logged metrics.
-
-    None if the path is not an experiment store, the groups are not named by texts, or a metric is one of recorded runs:
-    the runs are then read one by one.
-
-    Raises:
-        UserError: a name is neither a tag nor an experiment of the store, or a filter cannot be read.
-    """
-    several = isinstance(candidate, Sequence) and not isinstance(candidate, str)
-    names = [baseline, *(candidate if several else [candidate])]
-    if not all(isinstance(name, str) for name in names) or not path.exists():
+def _store_at(given: Any) -> Store | None:
+    """Returns the experiment store at a path; None if it is none."""
+    if not isinstance(given, str | Path) or not Path(given).exists():
         return None
-    if all(files_of(found).status(RUN_FILE) is None for _, found, *_ in find_run_folders(path)):
-        return None
-    store = Store(path)
-    if _names_costs(store, metrics):
-        return None
-    values = store.metric_names(store.runs())
-    logged = tuple(name for name in metrics if name in values or registry.meaning(name) != EPISODE_RETURN)
-    queries = [_query(store, name, experiment) for name in names]
-    return store, groups_of_queries(queries), logged
-
-
-def _names_costs(store: Store, metrics: Sequence[str]) -> bool:
-    """Returns whether a metric is one of recorded runs, such as ``"energy"``, and not a value that runs logged."""
-    meant = [name for name in metrics if registry.meaning(name) not in (None, EPISODE_RETURN)]
-    return bool(meant) and not set(meant).issubset(store.metric_names(store.runs()))
+    found = find_run_folders(Path(given))
+    is_store = any(files_of(path).status(RUN_FILE) is not None for _, path, *_ in found)
+    return Store(Path(given)) if is_store else None
 
 
 def _query(store: Store, text: str, experiment: str | None) -> RunQuery:
-    experiments = {run.experiment for run in store.runs()}
+    experiments = {run.record.experiment for run in store.runs()}
     if "=" in text or text in experiments:
         return parse_experiment(text)
     query = replace(parse_tag_expression(text), experiment=experiment)

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
-from a2perf.api.views.columns import Kind
-from a2perf.api.views.table import Table, Tabular
+from a2perf.api.views.table import Kind, Table, Tabular
 from a2perf.errors import ConfigError, UserError
 from a2perf.metrics.definition import provenance_over_runs
 from a2perf.metrics.difference import Sign
 from a2perf.rlops.compare.comparison import ComparedGroups, OverallDifference
+from a2perf.rlops.compare.panel import Panel
 from a2perf.rlops.compare.record import CompareRecord, compare_record
-from a2perf.rlops.compare.selection import Panel
 from a2perf.rlops.compare.sentences import summary, terminal_text, wrapped
 from a2perf.rlops.compare.verdict import Judgement, Verdict
 
@@ -53,7 +52,7 @@ class Comparison(Tabular):
     ``print`` shows the tables and reasons. ``to_pandas`` returns one row per candidate, task and metric.
 
     Attributes:
-        groups: the groups with their runs, panels, intervals and aggregates.
+        groups: the groups with their runs, panels and intervals.
 
     Example:
         >>> runs = a2perf.read_runs("results/recorded/small")
@@ -129,7 +128,7 @@ class Comparison(Tabular):
         return _table(self.groups)
 
     def record(self) -> CompareRecord:
-        """Returns the content of ``compare.json``: groups, judgements, scores of all runs, aggregates and notices."""
+        """Returns the content of ``compare.json``: groups, judgements, scores of all runs and notices."""
         return compare_record(self.groups)
 
     def plot(self, kind: PlotKind = "forest", *, time: bool = False) -> Figure:
@@ -241,17 +240,22 @@ def _table(groups: ComparedGroups) -> Table:
     for candidate in groups.candidates:
         for panel, judgement, improvement in candidate.rows():
             values = judgement.values()
-            rows.append({
-                "candidate": groups.names[candidate.place], "baseline": baseline,
-                "task": panel.env, "metric": panel.metric, "result": judgement.sign.value,
-                **{name: values[name] for name in (*_COUNTS, *_DIFFERENCE)},
-                "separating_seeds": values["separating_seeds"],
-                "probability_of_improvement": None if improvement is None else improvement.value,
-                "unit": panel.unit,
-                "provenance": _provenance(panel),
-                **{name: values[name] for name in gate},
-                "reason": judgement.reason if gate else judgement.sign_reason,
-            })  # fmt: skip
+            rows.append(
+                {
+                    "candidate": groups.names[candidate.place],
+                    "baseline": baseline,
+                    "task": panel.env,
+                    "metric": panel.metric,
+                    "result": judgement.sign.value,
+                    **{name: values[name] for name in (*_COUNTS, *_DIFFERENCE)},
+                    "separating_seeds": values["separating_seeds"],
+                    "probability_of_improvement": None if improvement is None else improvement.value,
+                    "unit": panel.unit,
+                    "provenance": _provenance(panel),
+                    **{name: values[name] for name in gate},
+                    "reason": judgement.reason if gate else judgement.sign_reason,
+                }
+            )
     names = list(rows[0]) if rows else ["candidate", "baseline", "task", "metric", "result", *_DIFFERENCE, "unit"]
     measured = [name for name in (*_DIFFERENCE, "tolerance") if name in names]
     kinds: dict[str, Kind] = {

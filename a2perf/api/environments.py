@@ -6,7 +6,6 @@ Listing imports no environment; its spaces are read on first use.
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     import gymnasium
     from gymnasium import spaces
 
-_ENVIRONMENT_ID = re.compile(r"-v\d+$")
 _NAMESPACE = "a2perf:"  # `gymnasium.make("a2perf:ID")` imports a2perf first
 _OF_GYMNASIUM = ("max_episode_steps", "disable_env_checker")
 _OF_VECTORS = ("vector_kwargs", "wrappers")
@@ -48,6 +46,11 @@ class TaskInfo:
     env_id: str
     kwargs: Mapping[str, Any] = field(default_factory=dict, hash=False)
     summary: str = ""
+
+    @property
+    def qualified_id(self) -> str:
+        """The id for another process, with the package that registers it."""
+        return self.name if self.domain == registry.ANY else self.env_id
 
     @property
     def needs(self) -> str:
@@ -164,12 +167,17 @@ def find_task(given: str | TaskInfo) -> TaskInfo:
     """
     if isinstance(given, TaskInfo):
         return given
-    name = str(given).removeprefix(_NAMESPACE)
-    if name in registry.all_environments() or _ENVIRONMENT_ID.search(name):
+    if not isinstance(given, str):
+        raise ConfigError(
+            f"an environment is given by its id, not as a {type(given).__name__}: every run makes its own",
+            hint='in a module my_envs.py: gymnasium.register("Mine-v0", make_mine); then give "my_envs:Mine-v0"',
+        )
+    name = given.removeprefix(_NAMESPACE)
+    if name in registry.all_environments() or any_environment.is_id(name):
         owner, environment = registry.find_environment(any_environment.register(name))
         title = environment.title or environment.id
         if owner.name == registry.ANY:  # a run in another process imports the package again
-            name = any_environment.participant_id(environment.id)
+            name = any_environment.qualified_id(environment.id)
             return TaskInfo(name, title, owner.name, environment.id)
         return TaskInfo(environment.id, title, owner.name, environment.id, {}, environment.summary)
     return _of_task(*registry.find_task(name))

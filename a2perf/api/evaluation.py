@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from a2perf.api.arguments import RunSettings, participant_arguments, run_options, whole_number
 from a2perf.api.environments import TaskInfo, find_task, tasks
-from a2perf.api.live_policy import folder_name, live_policy
+from a2perf.api.live_policy import LivePolicy, folder_name, live_policy
 from a2perf.domains.registry import ANY
 from a2perf.errors import ConfigError
-from a2perf.experiments.evaluator_run import SingleRun
+from a2perf.experiments.planning import PlannedRun
+from a2perf.runs.bundles.inventory import read_manifest
+from a2perf.runs.bundles.layout import MANIFEST
+from a2perf.submission.given_paths import submission_folder
 from a2perf.submission.participant_gin import environment_bindings
 from a2perf.submission.run_options import RunOptions
 
@@ -22,30 +25,57 @@ if TYPE_CHECKING:
     from a2perf.launch.local import LocalLauncher
 
 
+class EvaluationSettings(RunSettings, total=False):
+    """The arguments of ``evaluate`` that do not decide what it returns."""
+
+    env: str | None
+    env_kwargs: Mapping[str, Any] | None
+    episodes: int | None
+    seed: int
+    name: str | None
+    root_dir: str | os.PathLike[str] | None
+    participant_args: Mapping[str, Any] | None
+    gin_config: str
+    bindings: Sequence[str]
+    force: bool
+    progress: bool | None
+
+
 @overload
 def evaluate(
-    policy: Any, task: str | TaskInfo | None = None, *, env: str | None = None,
-    env_kwargs: Mapping[str, Any] | None = None, episodes: int | None = None, seed: int = 0, seeds: None = None,
-    name: str | None = None, root_dir: str | os.PathLike[str] | None = None,
-    participant_args: Mapping[str, Any] | None = None, gin_config: str = "inference.gin",
-    bindings: Sequence[str] = (), force: bool = False, progress: bool | None = None, **options: Unpack[RunSettings],
-) -> Result: ...  # fmt: skip
+    policy: list[Any] | tuple[Any, ...],
+    task: str | TaskInfo | None = None,
+    *,
+    seeds: Iterable[int] | None = None,
+    **settings: Unpack[EvaluationSettings],
+) -> Runs: ...
 @overload
 def evaluate(
-    policy: Any, task: str | TaskInfo | None = None, *, seeds: Iterable[int], env: str | None = None,
-    env_kwargs: Mapping[str, Any] | None = None, episodes: int | None = None,
-    name: str | None = None, root_dir: str | os.PathLike[str] | None = None,
-    participant_args: Mapping[str, Any] | None = None, gin_config: str = "inference.gin",
-    bindings: Sequence[str] = (), force: bool = False, progress: bool | None = None, **options: Unpack[RunSettings],
-) -> Runs: ...  # fmt: skip
+    policy: Any, task: str | TaskInfo | None = None, *, seeds: None = None, **settings: Unpack[EvaluationSettings]
+) -> Result: ...
+@overload
 def evaluate(
-    policy: Any, task: str | TaskInfo | None = None, *, env: str | None = None,
-    env_kwargs: Mapping[str, Any] | None = None, episodes: int | None = None, seed: int = 0,
-    seeds: Iterable[int] | None = None, name: str | None = None, root_dir: str | os.PathLike[str] | None = None,
-    participant_args: Mapping[str, Any] | None = None, gin_config: str = "inference.gin",
-    bindings: Sequence[str] = (), force: bool = False, progress: bool | None = None, **options: Unpack[RunSettings],
-) -> Result | Runs:  # fmt: skip
-    """Evaluates a policy on a task and records the run.
+    policy: Any, task: str | TaskInfo | None = None, *, seeds: Iterable[int], **settings: Unpack[EvaluationSettings]
+) -> Runs: ...
+def evaluate(
+    policy: Any,
+    task: str | TaskInfo | None = None,
+    *,
+    env: str | None = None,
+    env_kwargs: Mapping[str, Any] | None = None,
+    episodes: int | None = None,
+    seed: int = 0,
+    seeds: Iterable[int] | None = None,
+    name: str | None = None,
+    root_dir: str | os.PathLike[str] | None = None,
+    participant_args: Mapping[str, Any] | None = None,
+    gin_config: str = "inference.gin",
+    bindings: Sequence[str] = (),
+    force: bool = False,
+    progress: bool | None = None,
+    **options: Unpack[RunSettings],
+) -> Result | Runs:
+    """Evaluates a policy, or several trained policies of an algorithm, on a task and records the runs.
 
     The policy runs in a process and sandbox of a submission; the environment, the seeds and the clock stay in the
     evaluator's process. An object is pickled into a small submission folder. The same call on a finished run returns
@@ -60,7 +90,11 @@ def evaluate(
               ``__call__(observation)``, in this order; ``predict`` may return ``(action, state)``;
             * a model of Stable-Baselines3, with the normalization of its environment; a policy of TF-Agents;
             * a ``torch.nn.Module``: it gets tensors with a batch dimension of 1;
-            * the folder of a submission, as a path.
+            * the folder of a submission, as a path;
+            * a list of these: trained policies. Those with the same name and code are one algorithm, also if they are
+              evaluated in separate calls, and its intervals are over trained policies. Several runs of one of them
+              count as one. The code is the class, for a model also its architecture and settings; a function is code
+              only.
 
         task: name of a task, such as ``"dog_pace"``, or the id of an environment; ``a2perf.tasks()`` lists them.
         env: id of an environment of Gymnasium, instead of ``task``: ``"CartPole-v1"``, ``"my_envs:Lander-v0"``.
@@ -72,7 +106,8 @@ def evaluate(
         name: name of the policy in results; by default the name of the function, class or folder.
         root_dir: folder of the run; with ``seeds`` the runs are in ``seed_<n>`` below it. By default
             ``runs/<name>-<hash>/<task>/seed_<n>`` below the working directory, with a hash of the policy's code and
-            state; for a folder ``runs/<name>/<task>/seed_<n>``.
+            state; for a folder ``runs/<name>/<task>/seed_<n>``. With a list, or if it holds the run of another policy,
+            task or seed, it stands for ``runs``.
         participant_args: arguments of ``load_policy``; the values become strings.
         gin_config: gin file: a path, or the name of a packaged file of the task.
         bindings: gin bindings that override the file, such as ``"Submission.num_inference_steps = 100"``.
@@ -83,7 +118,7 @@ def evaluate(
 
     Returns:
         The result, read from the bundle: returns, latency, energy, memory, and the path of the bundle. With ``seeds``
-        the ``Runs`` of all of them.
+        or a list the ``Runs`` of all of them.
 
     Raises:
         ConfigError: the task, an option or the configuration is not valid; nothing ran.
@@ -104,43 +139,103 @@ def evaluate(
         >>> result.mode, result.task, len(result.returns)
         ('inference', 'synthetic_trot_v1', 1)
     """
-    if (task is None) == (env is None):
-        raise ConfigError(f"evaluate was given task={task!r} and env={env!r}", hint="give one of the two")
-    found = _task(task or env or "")
+    found = _chosen("evaluate", task, env)
     chosen = run_options("evaluate", options)
-    bound = environment_bindings({} if env_kwargs is None else env_kwargs, "env_kwargs", 'env_kwargs={"gravity": -5.0}')
-    bound += _bindings(bindings)
+    bound = _bindings(env_kwargs, bindings)
     if episodes is not None:
         mode = "generalization" if Path(gin_config).name.startswith("generalization") else "inference"
         bound.append(f"Submission.num_{mode}_episodes = {whole_number('episodes', episodes, least=1)}")
-    from a2perf.api.results import Runs
     from a2perf.launch.local import LocalLauncher
 
     numbers = [whole_number("seed", seed, least=0)] if seeds is None else _seeds(seeds)
     common: dict[str, Any] = {
-        "task": found, "participant_args": participant_arguments(participant_args), "gin_config": gin_config,
-        "bindings": bound, "force": force, "progress": progress, "options": chosen,
-    }  # fmt: skip
+        "task": found,
+        "participant_args": participant_arguments(participant_args),
+        "gin_config": gin_config,
+        "bindings": bound,
+        "force": force,
+        "progress": progress,
+        "options": chosen,
+    }
+    several = isinstance(policy, list | tuple)
+    given = [_named(one, name) for one in (policy if several else [policy])]
+    if len({label for _, label in given}) < max(1, len(given)):
+        raise ConfigError(
+            f"{len(given)} policies were given{', two of them the same' if given else ''}",
+            hint="give a list of different policies, of folders with different names",
+        )
     root = None if root_dir is None else Path(root_dir).expanduser().absolute()
-    if isinstance(policy, str | os.PathLike):
-        folder = _existing(Path(policy).expanduser())
-        default = Path.cwd() / "runs" / (folder.resolve().name if name is None else folder_name(name))
-    else:
-        live = live_policy(policy, name)
-        default = Path.cwd() / "runs" / f"{live.name}-{live.digest}"
-        folder = live.written_to(default / "submission" if root is None else root / f"submission-{live.digest}")
-    parent = default / found.name if root is None else root
+    top = root or Path.cwd() / "runs"
+    if several:
+        root = None
+    elif root is not None and not force:
+        source, label = given[0]
+        is_known = isinstance(source, Path) or _place(source, root).is_dir()
+        owner = (source.resolve() if isinstance(source, Path) else source).name if is_known else ""
+        for number in numbers:
+            place, below = root if seeds is None else root / f"seed_{number}", root / label / found.name
+            if _is_taken(place, below / f"seed_{number}", (owner, number, found.domain, found.name)):
+                root = None
+                break
+    folders = [(_written(source, label, top, root), top / label) for source, label in given]
     with closing(LocalLauncher()) as launcher:
-        if seeds is None:
-            return _run(launcher, folder, root or parent / f"seed_{numbers[0]}", seed=numbers[0], **common)
-        launcher.expects_many = len(numbers) > 1
-        return Runs(_run(launcher, folder, parent / f"seed_{number}", seed=number, **common) for number in numbers)
+        if seeds is None and not several:
+            folder, default = folders[0]
+            place = default / found.name / f"seed_{numbers[0]}" if root is None else root
+            return _run(launcher, folder, place, seed=numbers[0], **common)
+        from a2perf.api.results import Runs
+
+        launcher.expects_many = len(numbers) * len(folders) > 1
+        return Runs(
+            _run(launcher, folder, (root or default / found.name) / f"seed_{number}", seed=number, **common)
+            for folder, default in folders
+            for number in numbers
+        )
+
+
+def _named(policy: Any, name: str | None) -> tuple[Path | LivePolicy, str]:
+    """Returns a submission's folder, or an object that can be written to one, and the name of its default folder."""
+    if isinstance(policy, str | os.PathLike):
+        folder = submission_folder(policy)
+        return folder, folder.resolve().name if name is None else folder_name(name)
+    live = live_policy(policy, name)
+    return live, f"{live.name}-{live.digest}"
+
+
+def _place(policy: LivePolicy, root: Path) -> Path:
+    return root / f"submission-{policy.digest}"
+
+
+def _written(source: Path | LivePolicy, label: str, top: Path, root: Path | None) -> Path:
+    """Returns the folder of a policy's submission, which is written if needed."""
+    if isinstance(source, Path):
+        return source
+    return source.written_to(top / label / "submission" if root is None else _place(source, root))
+
+
+def _is_taken(place: Path, below: Path, key: tuple[str, int, str, str], *, training: bool = False) -> bool:
+    """Returns whether a run is in ``below``, or belongs there because ``place`` holds that of another one.
+
+    A folder with a training run stays the place of all evaluations of what was trained.
+
+    Args:
+        key: submission, root seed, domain and task of the run.
+        training: whether it is a training run.
+    """
+    if below.is_dir():
+        return True
+    runs = [read_manifest(path.parent) for path in place.glob(f"{'train' if training else '*'}/{MANIFEST}")]
+    if not training and any(run.mode == "train" for run in runs):
+        return False
+    return any((run.submission.name, run.root_seed, run.domain, run.task) != key for run in runs)
 
 
 def train(
     submission: str | os.PathLike[str],
-    task: str | TaskInfo,
+    task: str | TaskInfo | None = None,
     *,
+    env: str | None = None,
+    env_kwargs: Mapping[str, Any] | None = None,
     seed: int = 0,
     root_dir: str | os.PathLike[str] | None = None,
     participant_args: Mapping[str, Any] | None = None,
@@ -157,8 +252,11 @@ def train(
     Args:
         submission: folder of the submission, with train.py and inference.py.
         task: name of a task, or the id of an environment.
+        env: id of an environment of Gymnasium, instead of ``task``.
+        env_kwargs: arguments of the environment.
         seed: root seed; ``train()`` gets a seed that derives from it as ``SEED``.
-        root_dir: folder of the run; by default ``runs/<folder>/<task>/seed_<n>`` below the working directory.
+        root_dir: folder of the run; by default ``runs/<folder>/<task>/seed_<n>`` below the working directory. It stands
+            for ``runs`` if it holds the run of another folder, task or seed.
         participant_args: arguments of ``train``; the values become strings.
         gin_config: gin file: a path, or the name of a packaged file of the task.
         bindings: gin bindings that override the file.
@@ -181,7 +279,7 @@ def train(
         >>> result.wall_clock_s  # doctest: +SKIP
         812.4
     """
-    found = _task(task)
+    found = _chosen("train", task, env)
     if not isinstance(submission, str | os.PathLike):
         raise ConfigError(
             f"train needs the folder of a submission, not a {type(submission).__name__}",
@@ -189,24 +287,26 @@ def train(
         )
     from a2perf.launch.local import LocalLauncher
 
-    root_seed, folder = whole_number("seed", seed, least=0), _existing(Path(submission).expanduser())
-    default = Path.cwd() / "runs" / folder.resolve().name / found.name / f"seed_{root_seed}"
-    root = default if root_dir is None else Path(root_dir).expanduser().absolute()
+    root_seed, folder = whole_number("seed", seed, least=0), submission_folder(submission)
+    root = Path("runs" if root_dir is None else root_dir).expanduser().absolute()
+    below = root / folder.resolve().name / found.name / f"seed_{root_seed}"
+    key = (folder.resolve().name, root_seed, found.domain, found.name)
+    if root_dir is None or below.is_dir() or (not force and _is_taken(root, below, key, training=True)):
+        root = below
     with closing(LocalLauncher()) as launcher:
         return _run(
-            launcher, folder, root, task=found, seed=root_seed,
-            participant_args=participant_arguments(participant_args), gin_config=gin_config,
-            bindings=_bindings(bindings), force=force, progress=progress, options=run_options("train", options),
-        )  # fmt: skip
-
-
-def _existing(folder: Path) -> Path:
-    if not folder.is_dir():
-        kind = "is a file" if folder.exists() else "does not exist"
-        raise ConfigError(
-            f"the submission folder {folder} {kind}", hint="give the folder that contains train.py and inference.py"
+            launcher,
+            folder,
+            root,
+            task=found,
+            seed=root_seed,
+            participant_args=participant_arguments(participant_args),
+            gin_config=gin_config,
+            bindings=_bindings(env_kwargs, bindings),
+            force=force,
+            progress=progress,
+            options=run_options("train", options),
         )
-    return folder
 
 
 def _seeds(given: Iterable[int]) -> list[int]:
@@ -220,22 +320,44 @@ def _seeds(given: Iterable[int]) -> list[int]:
 
 
 def _run(
-    launcher: LocalLauncher, folder: Path, root: Path, *, task: TaskInfo, seed: int, participant_args: str,
-    gin_config: str, bindings: Sequence[str], force: bool, progress: bool | None, options: RunOptions,
-) -> Result:  # fmt: skip
+    launcher: LocalLauncher,
+    folder: Path,
+    root: Path,
+    *,
+    task: TaskInfo,
+    seed: int,
+    participant_args: str,
+    gin_config: str,
+    bindings: Sequence[str],
+    force: bool,
+    progress: bool | None,
+    options: RunOptions,
+) -> Result:
     from a2perf.api.evaluation_process import progress_for, run_to_bundle
+
+    run = PlannedRun(
+        submission=folder,
+        gin_file=gin_config,
+        root=root,
+        participant_args=participant_args,
+        domain=task.domain,
+        task=task.name,
+        seed=seed,
+        options=options,
+        bindings=tuple(bindings),
+        flags=("--force",) if force else (),
+    )
+    bundle = run_to_bundle(run, progress_for(progress, f"{task.name}, seed {seed}"), launcher)
     from a2perf.api.results import read_run
 
-    single = SingleRun(
-        submission=folder, gin_config=os.fspath(gin_config), root=str(root), participant_args=participant_args,
-        domain=task.domain, task=task.name, seed=seed, options=options, bindings=tuple(bindings), force=force,
-    )  # fmt: skip
-    return read_run(run_to_bundle(single, progress_for(progress, f"{task.name}, seed {seed}"), launcher))
+    return read_run(bundle)
 
 
-def _task(given: str | TaskInfo) -> TaskInfo:
+def _chosen(function: str, task: str | TaskInfo | None, env: str | None) -> TaskInfo:
     """Returns the task of a name, or the only task of an environment's id."""
-    found = find_task(given)
+    if (task is None) == (env is None):
+        raise ConfigError(f"{function} was given task={task!r} and env={env!r}", hint="give one of the two")
+    found = find_task(env if task is None else task)  # type: ignore[arg-type]
     of_domain = tasks(found.domain)
     if found.domain == ANY or found.name in of_domain.names:
         return found
@@ -248,5 +370,6 @@ def _task(given: str | TaskInfo) -> TaskInfo:
     )
 
 
-def _bindings(given: Sequence[str]) -> list[str]:
-    return [given] if isinstance(given, str) else list(given)
+def _bindings(env_kwargs: Mapping[str, Any] | None, given: Sequence[str]) -> list[str]:
+    bound = environment_bindings({} if env_kwargs is None else env_kwargs, "env_kwargs", 'env_kwargs={"gravity": -5.0}')
+    return bound + ([given] if isinstance(given, str) else list(given))

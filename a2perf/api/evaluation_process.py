@@ -8,8 +8,10 @@ without a ``__main__`` guard.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import os
+import re
 import signal
 import sys
 import tempfile
@@ -24,10 +26,10 @@ from markupsafe import Markup
 from a2perf import errors
 from a2perf.constants import ExitCode
 from a2perf.errors import ConfigError, InfrastructureError, RunFailed, UserError
-from a2perf.experiments.evaluator_run import SingleRun
+from a2perf.experiments.planning import PlannedRun
 from a2perf.launch.interface import ExitStatus
 from a2perf.launch.local import LocalJob, LocalLauncher
-from a2perf.launch.outcomes import settled
+from a2perf.launch.outcomes import classify_single
 from a2perf.plain_text import plain_text, terminal_text
 from a2perf.submission.evaluator.progress import EVENTS_VARIABLE, RunProgress
 from a2perf.system import KILL
@@ -39,7 +41,7 @@ _MOST_OUTPUT = 20_000
 _UPDATE_S = 0.2
 
 
-def run_to_bundle(single: SingleRun, progress: RunProgress, launcher: LocalLauncher) -> Path:
+def run_to_bundle(run: PlannedRun, progress: RunProgress, launcher: LocalLauncher) -> Path:
     """Runs the evaluator to its end and returns the bundle of the finished run.
 
     Raises:
@@ -47,9 +49,9 @@ def run_to_bundle(single: SingleRun, progress: RunProgress, launcher: LocalLaunc
         UserError: the configuration or the submission is not valid; the error of the evaluator.
         KeyboardInterrupt: the caller interrupted it; the evaluator has ended, and the note names the bundle.
     """
-    child = _Child(progress, Path(single.root), launcher)
+    child = _Child(progress, Path(run.root), launcher)
     try:
-        ended = child.run(single)
+        ended = child.run(run)
     finally:
         progress.close()
     if child.interrupted:
@@ -84,7 +86,7 @@ class _Child:
     interrupted: bool = False
     _line: bytes = b""
 
-    def run(self, single: SingleRun) -> ExitStatus:
+    def run(self, run: PlannedRun) -> ExitStatus:
         """Runs the evaluator; an interrupt is passed on to it, a second one kills it."""
         with tempfile.TemporaryDirectory(prefix="a2perf-run-", ignore_cleanup_errors=True) as folder:
             events, output = Path(folder) / "events", Path(folder) / "output"
@@ -93,7 +95,7 @@ class _Child:
             if os.environ.get("MPLBACKEND", "").startswith("module://"):
                 variables["MPLBACKEND"] = "Agg"  # that of a notebook would import all of IPython
             with output.open("ab") as end:
-                began, command = time.time(), single.command(variables)
+                began, command = time.time(), run.command(env=variables)
                 job = self.launcher.start(command, output=end.fileno())
             with events.open("rb") as coming, output.open("rb") as printed:
                 passed_on: int | None = None
@@ -102,7 +104,8 @@ class _Child:
                         if passed_on is not None:  # in the block: a second interrupt may come at any time
                             job.signal(passed_on)
                             passed_on = None
-                        return settled(command, began, self._follow(job, coming, printed))
+                        importlib.import_module("a2perf.api.results")  # for the caller, while the evaluator loads
+                        return classify_single(command, began, self._follow(job, coming, printed))
                     except KeyboardInterrupt:
                         passed_on, self.interrupted = KILL if self.interrupted else signal.SIGINT, True
 
@@ -165,10 +168,17 @@ class _Child:
 def _error_of(refused: dict[str, Any]) -> UserError:
     kind = getattr(errors, refused["kind"], UserError)
     message, hint = terminal_text(refused["message"]), refused["hint"]
-    hint = None if hint is None else terminal_text(hint)
+    hint = None if hint is None else _as_arguments(terminal_text(hint))
     if isinstance(kind, type) and issubclass(kind, UserError) and not issubclass(kind, RunFailed):
         return kind(message, hint=hint)
     return InfrastructureError(message, hint=hint)
+
+
+def _as_arguments(hint: str) -> str:
+    """Returns a hint with the arguments of ``evaluate`` in the place of the options of the command."""
+    if "a2perf " in hint:  # a command for the shell
+        return hint
+    return re.sub(r"--[a-z][a-z_-]*", lambda flag: flag[0][2:].replace("-", "_"), hint.replace("--force", "force=True"))
 
 
 def progress_for(progress: bool | None, label: str) -> RunProgress:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import importlib.metadata
 import importlib.util
 import os
@@ -27,11 +26,8 @@ from a2perf.system import LINUX, POSIX
 _PROBE_TIMEOUT_S = 10.0
 _ENGINE_TIMEOUT_S = 2
 _ISOLATION = "isolation"
-_LANDLOCK_CREATE_RULESET = 444
 _MOUNTS = Path("/proc/self/mountinfo")
-_OWN_GROUP = (
-    "run as root, or in a delegated control group: systemd-run --user --scope -p Delegate=yes a2perf-launch ..."
-)
+_OWN_GROUP = "run as root, or in a delegated control group: systemd-run --user --scope -p Delegate=yes a2perf run ..."
 
 
 @dataclass(frozen=True)
@@ -127,7 +123,7 @@ def levels() -> Iterator[Finding]:
 
 
 def namespaces() -> Iterator[Finding]:
-    """bubblewrap, user namespaces, the system-call filter and Landlock."""
+    """bubblewrap, user namespaces and the system-call filter."""
     purpose = "running submissions without network and with a read-only system"
     hint = "apt-get install bubblewrap"
     yield versioned(_ISOLATION, "bubblewrap", version_of(("bwrap",)), purpose, hint, absent="not on PATH")
@@ -139,9 +135,6 @@ def namespaces() -> Iterator[Finding]:
     detail = f"refuses {len(seccomp.REFUSED)} calls" if known else f"none for {platform.machine()}"
     purpose = "refusing tracing, mounts, namespaces, keys and kernel programs to submissions"
     yield Finding(_ISOLATION, "system-call filter", known, detail, purpose)
-    landlock = ctypes.CDLL(None).syscall(_LANDLOCK_CREATE_RULESET, None, 0, 1)
-    detail = f"version {landlock} of its interface (not used)" if landlock > 0 else "not in this kernel (not used)"
-    yield Finding(_ISOLATION, "Landlock", landlock > 0, detail)
 
 
 def groups() -> Iterator[Finding]:
@@ -165,8 +158,6 @@ def accounts() -> Iterator[Finding]:
         detail = "bounded by the kernel, with shared memory, tmpfs and buffers"
     hint = f"{_OWN_GROUP}; or accept less with --allow-weaker"
     yield Finding(_ISOLATION, "memory of a whole tree", bounded, detail, "reliable memory limits", hint)
-    detail = "the kernel limits each file; all files are counted, including unnamed ones, and again at the end"
-    yield Finding(_ISOLATION, "artifacts of a whole tree", True, detail)
     counted = "cpuacct" in where.parents or (where.version == 2 and bool(where.parents))
     reason = task_clock.why_unavailable()
     if counted:
@@ -224,11 +215,9 @@ def _files(domain: Domain) -> Finding:
             here += assets.locate(asset) is not None
         except AssetUnavailable as error:
             wrong = f"; {error.message}"
-    return Finding(
-        "domains", f"{domain.title}: data files", here == len(domain.assets),
-        f"{here} of {len(domain.assets)} present{wrong}", "tasks and pre-trained policies that need them",
-        f"a2perf data fetch {domain.name}",
-    )  # fmt: skip
+    name, detail = f"{domain.title}: data files", f"{here} of {len(domain.assets)} present{wrong}"
+    purpose, hint = "tasks and pre-trained policies that need them", f"a2perf data fetch {domain.name}"
+    return Finding("domains", name, here == len(domain.assets), detail, purpose, hint)
 
 
 def _programs() -> Iterator[Finding]:
@@ -314,6 +303,10 @@ def _docker() -> tuple[bool, str]:
 
 
 _PROBES: tuple[Callable[[], Iterable[Finding]], ...] = (
-    _domains, _programs, levels, *((namespaces, groups, accounts) if LINUX else (_weaker,)),
-    *((engines, python_tools) if POSIX else ()), _measurement,
-)  # fmt: skip
+    _domains,
+    _programs,
+    levels,
+    *((namespaces, groups, accounts) if LINUX else (_weaker,)),
+    *((engines, python_tools) if POSIX else ()),
+    _measurement,
+)

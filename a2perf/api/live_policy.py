@@ -64,6 +64,9 @@ class LivePolicy:
         arguments: Python source of the arguments of the adapter's ``contract``.
         write: writes the policy's files into a folder.
         packages: lines of ``requirements.txt``.
+        weights: files and folders that ``write`` leaves and that differ between trained policies of one algorithm;
+            empty if the policy is code only.
+        code: hash of the code in these files.
     """
 
     name: str
@@ -74,6 +77,8 @@ class LivePolicy:
     write: Callable[[Path], object]
     packages: Sequence[str] = ()
     framework: str = ""
+    weights: Sequence[str] = ()
+    code: str = ""
 
     @property
     def inference(self) -> str:
@@ -118,7 +123,9 @@ class LivePolicy:
         (folder / "train.py").write_text(_TRAIN, encoding="utf-8")
         (folder / "inference.py").write_text(self.inference, encoding="utf-8")
         (folder / "requirements.txt").write_text("".join(f"{line}\n" for line in self.packages), encoding="utf-8")
-        described = {"title": self.title[:_MOST_NAME], "framework": self.framework}
+        described: dict[str, Any] = {"title": self.title[:_MOST_NAME], "framework": self.framework}
+        if self.weights:  # files of one policy may differ each time that they are written
+            described |= {"weights": list(self.weights), "code": self.code, "policy": self.identity}
         lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in described.items() if value]
         (folder / "a2perf.toml").write_text("".join(lines), encoding="utf-8")
 
@@ -152,15 +159,32 @@ def live_policy(policy: Any, name: str | None = None) -> LivePolicy:
     call = _call_of(policy)
     try:
         content, identity = live_policy_pickle.pickled(policy), live_policy_pickle.identity(policy)
+        code = _code_of(policy)
     except Exception as error:  # __reduce__ and __getstate__ of the caller's classes may raise anything
         raise unpicklable(policy, error) from error
     python = ".".join(platform.python_version_tuple()[:2])
     return LivePolicy(
-        plain, title, identity, "live", f'"policy.pkl", call="{call}", python="{python}"',
+        plain,
+        title,
+        identity,
+        "live",
+        f'"policy.pkl", call="{call}", python="{python}"',
         write=lambda folder: (folder / "policy.pkl").write_bytes(content),
         packages=live_policy_pickle.packages_of(content),
         framework="PyTorch" if call == FORWARD else "",
-    )  # fmt: skip
+        weights=("policy.pkl",) if code else (),
+        code=code,
+    )
+
+
+def _code_of(policy: Any) -> str:
+    """Returns a hash of what trained policies of one algorithm share; ``""`` if the policy is code only."""
+    if isinstance(policy, types.MethodType) and not isinstance(policy.__self__, type):
+        return live_policy_pickle.identity((_code_of(policy.__self__), policy.__name__))
+    if isinstance(policy, types.FunctionType | types.BuiltinFunctionType | types.MethodType | functools.partial):
+        return ""
+    architecture = str(policy) if _is_instance(policy, "torch.nn.modules.module", "Module") else ""
+    return live_policy_pickle.identity((type(policy), architecture))
 
 
 def _call_of(policy: Any) -> str:
@@ -254,7 +278,10 @@ def _of_sb3_model(model: BaseAlgorithm, name: str, title: str) -> LivePolicy:
     if normalization is not None:
         arguments += f', normalization="{_NORMALIZATION}"'
     try:
-        identity = live_policy_pickle.identity(_content(model, normalization))
+        settings = _settings(model, normalization)
+        scaled = None if normalization is None else vars(normalization).get("obs_rms")
+        code = live_policy_pickle.identity(settings)
+        identity = live_policy_pickle.identity((settings, model.policy.state_dict(), scaled))
         of_class = None if library in _LIBRARIES else live_policy_pickle.pickled(kind)
     except Exception as error:  # __reduce__ of the caller's classes may raise anything
         raise unpicklable(model.policy, error) from error
@@ -274,20 +301,35 @@ def _of_sb3_model(model: BaseAlgorithm, name: str, title: str) -> LivePolicy:
             (folder / _CLASS).write_bytes(of_class)
 
     packages = pinned([_LIBRARIES.get(library, "stable-baselines3"), "stable-baselines3"])
-    return LivePolicy(name, title, identity, "sb3", arguments, write, packages, framework="Stable-Baselines3")
+    weights = [_MODEL, *([] if normalization is None else [_NORMALIZATION]), *([] if of_class is None else [_CLASS])]
+    return LivePolicy(
+        name,
+        title,
+        identity,
+        "sb3",
+        arguments,
+        write,
+        packages,
+        framework="Stable-Baselines3",
+        weights=weights,
+        code=code,
+    )
 
 
-def _content(model: BaseAlgorithm, normalization: Any) -> list[Any]:
-    """Returns what decides about the actions; the file of ``model.save`` also holds times and addresses."""
+def _settings(model: BaseAlgorithm, normalization: Any) -> list[Any]:
+    """Returns what decides about the actions beside weights; the file of ``model.save`` holds times and addresses."""
     parts: list[Any] = [
         f"{type(model).__module__}.{type(model).__qualname__}",
-        repr(model.observation_space), repr(model.action_space),
-        type(model.policy), str(model.policy), model.policy.state_dict(), model.policy_kwargs,
-    ]  # fmt: skip
+        repr(model.observation_space),
+        repr(model.action_space),
+        type(model.policy),
+        str(model.policy),
+        model.policy_kwargs,
+    ]
     if type(model).__module__.partition(".")[0] not in _LIBRARIES:
         parts.append(type(model))
     if normalization is not None:
-        scaled = {name: vars(normalization).get(name) for name in ("obs_rms", "clip_obs", "epsilon", "norm_obs")}
+        scaled = {name: vars(normalization).get(name) for name in ("clip_obs", "epsilon", "norm_obs")}
         parts.append({**scaled, "keys": getattr(normalization, "norm_obs_keys", None)})
     return parts
 
@@ -307,18 +349,25 @@ def _of_tf_agents_policy(policy: Any, name: str, title: str) -> LivePolicy:
             ) from error
 
     arguments, packages = f'"{_FOLDER}", policy_name="{_NAME}"', pinned(("tf-agents", "tensorflow", "tf-keras"))
-    return LivePolicy(name, title, _identity(policy), "tf_agents", arguments, write, packages, framework="TF-Agents")
-
-
-def _identity(policy: Any) -> str:
-    """Returns a hash of the policy's classes, specs, settings and variables."""
     digest = hashlib.sha256()
     for line in _described(policy, set()):
         digest.update(line.encode() + b"\0")
+    code = digest.hexdigest()
     for variable in policy.variables():
         array = variable.numpy()
         digest.update(f"{array.dtype} {array.shape}".encode() + array.tobytes())
-    return digest.hexdigest()
+    return LivePolicy(
+        name,
+        title,
+        digest.hexdigest(),
+        "tf_agents",
+        arguments,
+        write,
+        packages,
+        framework="TF-Agents",
+        weights=(_FOLDER,),
+        code=code,
+    )
 
 
 def _described(policy: Any, seen: set[int]) -> list[str]:

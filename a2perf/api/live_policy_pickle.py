@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from a2perf.domains.package_code import distribution_of
 from a2perf.errors import UserError
 from a2perf.submission.participant.adapters.live import rebuild_device, rebuild_tensor
 
@@ -71,8 +72,7 @@ def packages_of(content: bytes) -> tuple[str, ...]:
     """Returns the requirements of a pickle: cloudpickle, and the installed packages that it imports, with versions."""
     imported = {name.partition(".")[0] for name in _imported(content)}
     imported -= {*sys.stdlib_module_names, "cloudpickle", "a2perf", "__main__"}
-    owners = importlib.metadata.packages_distributions() if imported else {}
-    return tuple(pinned(["cloudpickle", *(name for module in imported for name in owners.get(module, ())[:1])]))
+    return tuple(pinned(["cloudpickle", *filter(None, map(distribution_of, imported))]))
 
 
 def pinned(packages: Iterable[str]) -> list[str]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from a2perf.errors import ConfigError
+from a2perf.errors import ConfigError, UserError
 from a2perf.plain_text import terminal_line
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from a2perf.report.leaderboard.writing import WrittenLeaderboard
     from a2perf.report.writing import WrittenReport
     from a2perf.runs.reading import AnyRuns
+    from a2perf.runs.run import Run
 
 _TITLE = "Leaderboard"
 
@@ -49,13 +50,28 @@ def write_report(
         >>> runs = a2perf.read_runs("results/recorded/small/greedy_placer.zip")
         >>> report = a2perf.write_report(runs, "report", title="A greedy placer")
         >>> report.overview
-        '9 runs of 1 submission on 3 environments: 9 finished. 2026-11-20.'
+        '9 runs of 1 submission on 3 environments: 9 finished. 2026-11-29.'
     """
     from a2perf.metrics.values import profile_named
     from a2perf.report.writing import write_report as write_files
     from a2perf.runs.reading import read_runs
 
-    return write_files(read_runs(runs), Path(folder), title=title, profile=profile_named(profile))
+    found = read_runs(runs)
+    return write_files(found, Path(folder), title=title, profile=profile_named(profile), verdict=verdict_of_two(found))
+
+
+def verdict_of_two(runs: Sequence[Run]) -> str:
+    """Returns which of two submissions is better; ``""`` for another number of them, or if they share nothing."""
+    from a2perf.api.comparing import compare
+    from a2perf.rlops.compare.sentences import verdict_sentences
+
+    readable = [run for run in runs if run.state != "unreadable"]
+    if len({run.algorithm for run in readable}) != 2:
+        return ""
+    try:
+        return verdict_sentences(compare(readable, by="submission").groups)
+    except UserError:
+        return ""
 
 
 def write_leaderboard(
@@ -98,7 +114,7 @@ def write_leaderboard(
         >>> folder = "results/recorded/web_navigation"
         >>> site = a2perf.write_leaderboard(folder, "site", reports=False)
         >>> print(site)
-        9 entries in 3 table(s), 0 without a rank
+        9 entries in 6 table(s), 0 without a rank
         leaderboard: site/index.html
     """
     from a2perf.report.leaderboard.entries import Trust

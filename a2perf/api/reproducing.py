@@ -12,12 +12,17 @@ from a2perf.api.arguments import RunSettings, run_options, whole_number
 from a2perf.api.views.table import Table, Tabular
 
 if TYPE_CHECKING:
-    from a2perf.runs.bundles.reproduction import Reproduction
+    from a2perf.runs.reproduction import Reproduction
 
 OPTIONS = (
-    "sandbox", "allow_weaker", "python_env", "participant_python", "datasets_path",
-    "memory_limit_bytes", "run_time_limit_s",
-)  # fmt: skip
+    "sandbox",
+    "allow_weaker",
+    "python_env",
+    "participant_python",
+    "datasets_path",
+    "memory_limit_bytes",
+    "run_time_limit_s",
+)
 """Options of every run that belong to the host of a repetition; the record gives the others."""
 
 
@@ -149,14 +154,18 @@ def reproduce(
     request = ReproduceRequest(
         paths=[Path(path).expanduser() for path in given],
         train=train,
-        submissions=[Path(path).expanduser() for path in submissions], allow_changed=allow_changed,
-        trust_bundle=trust_bundle, entry=entry, sample_size=None if sample is None else str(sample),
+        submissions=[Path(path).expanduser() for path in submissions],
+        allow_changed=allow_changed,
+        trust_bundle=trust_bundle,
+        entry=entry,
+        sample_size=None if sample is None else str(sample),
         sample_seed=whole_number("sample_seed", sample_seed, least=0),
         episodes=None if episodes is None else whole_number("episodes", episodes, least=1),
         output=None if folder is None else Path(folder).expanduser(),
-        key=None if key is None else Path(key).expanduser(), force=force,
+        key=None if key is None else Path(key).expanduser(),
+        force=force,
         options=run_options("reproduce", options, OPTIONS),
-    )  # fmt: skip
+    )
     shown = None if progress is False else console(stderr=True)
     where = get_launcher(launcher, **(launcher_options or {}))
     count = whole_number("workers", workers, least=1)

@@ -11,7 +11,7 @@ import numpy as np
 from a2perf.api.result import Result as Result
 from a2perf.api.scoring import Scores, scores_of
 from a2perf.api.views.figures import runs_figure
-from a2perf.api.views.run_tables import curve_table, episode_table, latency_table, run_table, runs_text, step_table
+from a2perf.api.views.run_tables import curve_table, episode_table, run_table, runs_text, step_table
 from a2perf.api.views.table import Records, Table
 from a2perf.arrays import Values
 from a2perf.errors import ConfigError, UserError, did_you_mean
@@ -19,7 +19,7 @@ from a2perf.metrics.values import Profile
 from a2perf.plain_text import plain_text
 from a2perf.runs import reading
 from a2perf.runs.foreign.foreign_layouts import UNKNOWN_ENVIRONMENT
-from a2perf.runs.stores.seed_groups import seed_key
+from a2perf.runs.seed_groups import seed_key
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -169,10 +169,6 @@ class Runs(Records[Result]):
     def steps(self) -> Table:
         """Returns one row per step of all runs: see ``Result.steps``."""
         return step_table([result.run for result in self._held])
-
-    def latency(self) -> Table:
-        """Returns one row per timed call of a policy, in seconds: which call, and what the time includes."""
-        return latency_table([result.run for result in self._held])
 
     def curves(self) -> Table:
         """Returns one row per point of the training curves: step, return, and seconds since the first point."""

@@ -14,46 +14,24 @@ import msgspec
 
 from a2perf.api.views.table import ESTIMATED_MARK, WIDTH
 from a2perf.metrics import registry
-from a2perf.metrics.values import MetricValue
+from a2perf.metrics.values import NORMALISED, Lead, MetricValue
 from a2perf.plain_text import plain_text, terminal_text
-from a2perf.report.numbers_text import counted, interval_text, normalised_text, rounded_text
+from a2perf.report.numbers_text import (
+    Scale,
+    counted,
+    interval_text,
+    normalised_text,
+    rounded_text,
+    sample_text,
+    written,
+)
 
 if TYPE_CHECKING:
     from a2perf.metrics.protocol import NormalisedReturn
 
-NORMALISED = "normalised_score"
-"""Name of the mean return on the scale of its task in tables and figures."""
 _MOST_CONDITIONS = 20
 _DIGITS = 8
 MODE_NAMES = {"train": "training", "inference": "inference", "generalization": "generalization"}
-HEADLINES = {
-    "inference": (
-        ("returns", "Return", "mean over episodes"),
-        ("LowerCVaRAcrossRollouts", "Worst 5 %", "mean return of the worst episodes"),
-        ("outcome_consistency", "Outcomes", "consistency: 1 if all repeats of an episode agree"),
-        ("robustness", "Robustness", "success under perturbations / success without"),
-        ("calibration", "Confidence", "calibration: 1 if it is the success rate"),
-        ("energy_per_decision", "Energy", "per decision"),
-        ("processor_time_per_decision", "Processor", "time per decision"),
-        ("processor_time_transport", "Transport", "of it, the platform's own"),
-        ("latency_round_trip_mean", "Latency", "mean per decision"),
-        ("memory_rss_peak", "Memory", "peak"),
-    ),
-    "generalization": (
-        ("generalization", "Return", "mean over all tasks"),
-        ("energy_gross", "Energy", ""),
-        ("wall_clock", "Time", ""),
-        ("memory_rss_peak", "Memory", "peak"),
-    ),
-    "train": (
-        ("MedianPerfDuringTraining", "Return", "median during training"),
-        ("LowerCVarOnAcross", "Worst 5 %", "of the final returns over runs"),
-        ("energy_gross", "Energy", ""),
-        ("wall_clock", "Time", ""),
-        ("memory_rss_peak", "Memory", "peak"),
-    ),
-}
-"""The metrics of the short text by mode, each with a plain title and a remark."""
 
 
 class ShownValue(MetricValue, kw_only=True, frozen=True):
@@ -124,6 +102,8 @@ class ScoredGroup:
         from a2perf.metrics import protocol
 
         found = None
+        if self.mode == "generalization":
+            return protocol.over_tasks(self._value("generalization_score"))
         if self.mode == "inference":
             found = protocol.scored_task(self.entry["task"], self.fingerprint, self.entry["protocol"])
         return None if found is None else found.normalised(self._value("returns"))
@@ -133,11 +113,17 @@ class ScoredGroup:
         found = self.normalised
         name = registry.meaning(metric, [*([NORMALISED] if found is not None else []), *self._scores])
         if name == NORMALISED and found is not None:
-            returns = self.scores["returns"]
+            returns = self.scores["generalization_score" if self.mode == "generalization" else "returns"]
             return ShownValue(
-                name=NORMALISED, value=found.value, interval=found.interval, n=returns.n, direction="max",
-                profile=returns.profile, provenance=returns.provenance, method=found.scale,
-            )  # fmt: skip
+                name=NORMALISED,
+                value=found.value,
+                interval=found.interval,
+                n=returns.n,
+                direction="max",
+                profile=returns.profile,
+                provenance=returns.provenance,
+                method=found.scale,
+            )
         value = self._scores.get(name or "")
         return value if value is not None and value.value is not None else None
 
@@ -164,7 +150,7 @@ class ScoredGroup:
 
     def lines(self, *, every: bool = False) -> list[str]:
         """Returns title, conditions and the main metrics that have a value, or every metric."""
-        lines = [f"{self.title()}: {counted(len(self.runs), 'run')}"]
+        lines = [f"{self.title()}: {sample_text(self.entry['policies'], self.entry['episodes'])}"]
         lines += [wrapped(f"! {condition}") for condition in self.entry["conditions"]]
         if every:
             width = max(map(len, self._scores), default=0)
@@ -175,9 +161,11 @@ class ScoredGroup:
             return lines
         if (normalised := self.normalised) is not None:
             lines.append(text_line("Score", normalised_number(normalised), normalised.scale))
-        for metric, title, remark in HEADLINES.get(self.mode, HEADLINES["train"]):
-            if (shown := self._value(metric)) is not None and shown.value is not None:
-                lines.append(text_line(title, number_text(shown), remark))
+        for metric in registry.leading(Lead.TEXT, self.mode):
+            if (shown := self._value(metric.name)) is not None and shown.value is not None:
+                lines.append(text_line(metric.title, number_text(shown)))
+                if metric.name == "returns" and shown.interval and len(set(self.entry["policies"])) > 1:
+                    lines.append(text_line("Interval", ends_text(shown.interval), "95 %, over trained policies"))
         return lines
 
     def _value(self, metric: str) -> MetricValue | None:
@@ -188,6 +176,12 @@ class ScoredGroup:
     @functools.cached_property
     def _scores(self) -> dict[str, MetricValue]:
         return _values(self.entry["scores"])
+
+
+def ends_text(interval: tuple[float, float]) -> str:
+    """Returns ``[1.10, 1.30]``, rounded to the second digit of its half width."""
+    low, high = interval
+    return written((low + high) / 2, Scale(1.0, ""), (high - low) / 2, interval).interval()
 
 
 def _values(entries: Mapping[str, Any]) -> dict[str, MetricValue]:
@@ -232,7 +226,7 @@ def document_text(
 
 def text_line(title: str, number: str, remark: str = "") -> str:
     """Returns one line of the short text."""
-    return f"  {title:<11}{number:<30}{remark}".rstrip()
+    return f"  {title:<29}{number:<20}  {remark}".rstrip()
 
 
 def number_text(shown: MetricValue) -> str:

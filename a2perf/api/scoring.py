@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from a2perf.api.scored_group import NORMALISED, ScoredGroup, document_text
-from a2perf.api.views.columns import Kind
+from a2perf.api.scored_group import ScoredGroup, document_text
 from a2perf.api.views.figures import intervals_figure
-from a2perf.api.views.table import Immutable, Table, Tabular
+from a2perf.api.views.table import Immutable, Kind, Table, Tabular
 from a2perf.errors import ConfigError
 from a2perf.metrics import registry
 from a2perf.metrics.scores import score_found
-from a2perf.metrics.values import MetricValue, Profile, profile_named
+from a2perf.metrics.values import NORMALISED, MetricValue, Profile, profile_named
 from a2perf.plain_text import terminal_text
 from a2perf.runs.bundles.files import kind_at
 from a2perf.runs.bundles.layout import MANIFEST, MODES, SCORES
@@ -92,19 +91,19 @@ def scores_of(
     runs: Sequence[Run], profile: Profile = "corrected", *, cached: bool = True, processes: int = 1
 ) -> Scores:
     """Scores runs as their files are now; a run that is in memory and has not changed is not read again."""
-    by_path = {run.folder.path: run for run in runs}
-    gone = {path for path in by_path if kind_at(path) is None}
+    by_key = {run.folder.key: run for run in runs}
+    gone = {key for key, run in by_key.items() if kind_at(run.folder.path) is None}
 
     def identity(folder: RunFolder) -> RunIdentity:
-        return by_path[folder.path].identity if folder.path in gone else identify(folder)
+        return by_key[folder.key].identity if folder.key in gone else identify(folder)
 
     def current(folder: RunFolder) -> Run:
-        run = by_path[folder.path]
-        is_old = folder.path not in gone and "stamp" in vars(run) and vars(run)["stamp"] != stamp_of(run.folder)
+        run = by_key[folder.key]
+        is_old = folder.key not in gone and "stamp" in vars(run) and vars(run)["stamp"] != stamp_of(run.folder)
         return run_at(run.folder) if is_old else run
 
     document = score_found(
-        named_uniquely([run.folder for run in by_path.values()]),
+        named_uniquely([run.folder for run in by_key.values()]),
         profile_named(profile),
         cached=cached and not gone,  # the cache knows runs by their files
         processes=1 if gone else processes,
@@ -264,11 +263,10 @@ def _wide_table(groups: Sequence[ScoredGroup], metrics: Iterable[str] | None = N
     Raises:
         ConfigError: no group has one of these metrics.
     """
-    from a2perf.report.score_tables import HEADLINES
-
+    metrics_by_name = registry.all_metrics()
     chosen = _chosen(groups, metrics)
     if metrics is None:
-        chosen.sort(key=lambda name: HEADLINES.index(name) if name in HEADLINES else len(HEADLINES))
+        chosen.sort(key=lambda name: name in metrics_by_name and not metrics_by_name[name].leads())
     found = {name: [group.value_of(name) for group in groups] for name in chosen}
     if metrics is None:
         chosen = [name for name in chosen if any(value is not None for value in found[name])]

@@ -211,8 +211,10 @@ def submit(
         reason = next((f"{run.path}: {run.reason}" for run in record.runs if run.reason), "see the logs")
         raise RunFailed(
             f"no run of {record.submission.name} started: {reason}",
-            hint=f"see {output}, then run the same call again", exit_code=ExitCode.INFRASTRUCTURE, bundle=output,
-        )  # fmt: skip
+            hint=f"see {output}, then run the same call again",
+            exit_code=ExitCode.INFRASTRUCTURE,
+            bundle=output,
+        )
     return result
 
 

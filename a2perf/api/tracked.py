@@ -219,9 +219,12 @@ class Tracked(Tabular):
                 cores = f" ({self.report.cpu_seconds / (self.report.wall_s or 1.0):.2f} cores)"
                 lines.append(f"  {label:<15} {_text(costs[name])}{cores if name == 'cpu_time' else ''}")
         lines += textwrap.wrap(
-            f"{'energy source':<15} {self.report.energy.method}", _WIDTH, initial_indent="  ",
-            subsequent_indent=" " * 18, break_on_hyphens=False,
-        )  # fmt: skip
+            f"{'energy source':<15} {self.report.energy.method}",
+            _WIDTH,
+            initial_indent="  ",
+            subsequent_indent=" " * 18,
+            break_on_hyphens=False,
+        )
         if self.report.phases:
             lines += ["  phases", *self._phase_lines()]
         if self._failure:
@@ -238,10 +241,15 @@ class Tracked(Tabular):
         heads, cells = ("", "wall clock", "energy", "CPU time", "peak memory"), []
         quality = self.report.energy.quality
         for phase, cost in self.report.phases.items():
-            cells.append((
-                terminal_text(phase), _plain(cost.wall_s, "s"), _plain(cost.energy_gross_kwh, "kWh", quality),
-                _plain(cost.cpu_seconds, "s"), _plain(float(cost.rss_peak_bytes) or None, "bytes"),
-            ))  # fmt: skip
+            cells.append(
+                (
+                    terminal_text(phase),
+                    _plain(cost.wall_s, "s"),
+                    _plain(cost.energy_gross_kwh, "kWh", quality),
+                    _plain(cost.cpu_seconds, "s"),
+                    _plain(float(cost.rss_peak_bytes) or None, "bytes"),
+                )
+            )
         return [f"    {line}" for line in to_text(text_table("", heads, cells)).rstrip("\n").split("\n")]
 
     # --- state --------------------------------------------------------------------------------------------------------
@@ -254,9 +262,13 @@ class Tracked(Tabular):
 
     def _state(self) -> dict[str, Any]:
         return {
-            "name": self.name, "task": self.task, "seed": self.seed, "bundle": self.bundle,
-            "_report": self.report, "_failure": self._failure,
-        }  # fmt: skip
+            "name": self.name,
+            "task": self.task,
+            "seed": self.seed,
+            "bundle": self.bundle,
+            "_report": self.report,
+            "_failure": self._failure,
+        }
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Tracked):

@@ -39,24 +39,37 @@ def open_record(folder: Path, name: str, *, task: str, seed: int) -> Bundle:
 
     try:
         domain, found = registry.find_task(task)
-        domain_name, env_id, env_kwargs = domain.name, found.env_id, dict(found.kwargs)
-        view = RunTask(domain_name, task, env_id, env_kwargs).view
+        run_task = RunTask(domain.name, task, found.env_id, dict(found.kwargs))
+        domain_name, env_id, env_kwargs, view = domain.name, run_task.env_id, run_task.env_kwargs, run_task.view
     except ConfigError:  # any label is valid, a2perf need not know the task
         domain_name, env_id, env_kwargs, view = "", None, {}, None
     script, digest = _script()
     config = "# a tracked block has no gin configuration\n"
     python = os.path.basename(sys.executable)
     manifest = Manifest(
-        a2perf_version=__version__, mode=MODE, domain=domain_name, task=task, env_id=env_id, env_kwargs=env_kwargs,
-        env_fingerprint=None, view=view, root_seed=seed, seeds={}, participant_args={}, attempts=[],
-        submission=SubmissionIdentity(name=name, path=script, sha256=digest), state=RunState.RUNNING,
-        command=[python, *sys.argv] if script else [], config_sha256=hashlib.sha256(config.encode()).hexdigest(),
+        a2perf_version=__version__,
+        mode=MODE,
+        domain=domain_name,
+        task=task,
+        env_id=env_id,
+        env_kwargs=env_kwargs,
+        env_fingerprint=None,
+        view=view,
+        root_seed=seed,
+        seeds={},
+        participant_args={},
+        attempts=[],
+        submission=SubmissionIdentity(name=name, path=script, sha256=digest),
+        state=RunState.RUNNING,
+        command=[python, *sys.argv] if script else [],
+        config_sha256=hashlib.sha256(config.encode()).hexdigest(),
         host=msgspec.to_builtins(describe_host()),
         python={
-            "version": platform.python_version(), "implementation": platform.python_implementation(),
+            "version": platform.python_version(),
+            "implementation": platform.python_implementation(),
             "executable": python,
         },
-    )  # fmt: skip
+    )
     path = bundle_path(folder, MODE)
     bundle = open_bundle(path, manifest, config, force=manifest_path(path).exists())
     assert not isinstance(bundle, Finished)  # force starts from scratch
@@ -81,9 +94,12 @@ def close_record(bundle: Bundle, report: TrackingReport, error: BaseException | 
     sizes = [path.stat().st_size for path in bundle.artifacts.rglob("*") if path.is_file() and not path.is_symlink()]
     reason = "returned" if error is None else type(error).__name__
     results = TrainResults(
-        wall_s=report.wall_s, participant_wall_s=report.wall_s, exit_reason=reason,
-        artifact_bytes=sum(sizes), artifact_files=len(sizes),
-    )  # fmt: skip
+        wall_s=report.wall_s,
+        participant_wall_s=report.wall_s,
+        exit_reason=reason,
+        artifact_bytes=sum(sizes),
+        artifact_files=len(sizes),
+    )
     write_record(bundle.path / TRAIN, results)
     if error is None:
         bundle.finish(RunState.FINISHED, exit_code=0, reason="finished")

@@ -6,7 +6,6 @@ A thread samples this process and its child processes with the trackers of every
 from __future__ import annotations
 
 import collections
-import contextlib
 import functools
 import inspect
 import itertools
@@ -14,11 +13,11 @@ import logging
 import os
 import time
 import warnings
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, overload, runtime_checkable
+from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar, cast, overload, runtime_checkable
 
 from a2perf.api.tracked import Tracked
 from a2perf.errors import ConfigError, UserError
@@ -101,8 +100,7 @@ def track(
     the whole process, so the costs of blocks that overlap must not be added. An exception in the block passes
     unchanged, and the costs up to it stay available.
 
-    A decorated function stores its results in ``function.tracked``. For a coroutine function or a generator function
-    the block lasts from its start to its end, including the time when it is suspended.
+    A decorated function stores its results in ``function.tracked``.
 
     Entering and leaving a block takes tens of milliseconds, outside of the measured time. Sampling costs below 1 % of
     one core at the default interval.
@@ -186,9 +184,11 @@ class TrackedBlock:
         self._pid = os.getpid()
         self._sampler = Sampler(
             directory=None if self._record is None else self._record.metrics,
-            interval_s=float(self.interval_s or 1.0), with_codecarbon=False, own_process=True,
+            interval_s=float(self.interval_s or 1.0),
+            with_codecarbon=False,
+            own_process=True,
             idle=self.idle_s > 0,
-        )  # fmt: skip
+        )
         self._sampler.prepare()
         # An open counter measures from the first moment of the block.
         self._sampler.wait_opened(_OPEN_WAIT_S)
@@ -207,7 +207,7 @@ class TrackedBlock:
         if os.getpid() != self._pid:  # a fork of this process leaves the block; the parent still measures it
             return
         report = self._sampler.stop()
-        # a block also ends as planned by sys.exit(0) or when a generator is closed
+        # a block also ends as planned by sys.exit(0), or in a generator that is closed
         is_normal = isinstance(error, GeneratorExit) or (isinstance(error, SystemExit) and not error.code)
         failed = None if is_normal else error
         self._tracked._end(report, "" if failed is None else f"{type(failed).__name__}: {failed}")
@@ -234,61 +234,27 @@ class TrackedBlock:
             self.logger(tracked)
 
     def __call__(self, function: Callable[P, R]) -> TrackedFunction[P, R]:
-        """Returns the function with each call tracked."""
+        """Returns the function with each call tracked.
+
+        Raises:
+            ConfigError: a call of it only begins the work.
+        """
+        begins = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
+        if any(kind(function) for kind in begins):
+            raise ConfigError("a generator or coroutine cannot be decorated", hint="write `with a2perf.track():` in it")
         results: collections.deque[Tracked] = collections.deque(maxlen=_MOST_CALLS)
         numbers = itertools.count()
 
-        @contextlib.contextmanager
-        def tracked() -> Iterator[None]:
-            name = self.name or getattr(function, "__qualname__", type(function).__name__)
-            number = next(numbers)
-            folder = None if self.folder is None else Path(self.folder) / f"call_{number}"
-            with replace(self, name=name, folder=folder) as result:
+        name = self.name or getattr(function, "__qualname__", type(function).__name__)
+
+        @functools.wraps(function)
+        def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
+            folder = None if self.folder is None else Path(self.folder) / f"call_{next(numbers)}"
+            with replace(self, name=name, folder=folder) as tracked:
                 try:
-                    yield
+                    return function(*args, **kwargs)
                 finally:
-                    results.append(result)
+                    results.append(tracked)
 
-        wrapped: Any = _wrapped(function, tracked)
-        wrapped.tracked = results
-        result: TrackedFunction[P, R] = wrapped
-        return result
-
-
-def _wrapped(
-    function: Callable[..., Any], tracked: Callable[[], contextlib.AbstractContextManager[None]]
-) -> Callable[..., Any]:
-    """Returns a function of the same kind that runs inside the context."""
-    if inspect.iscoroutinefunction(function):
-
-        @functools.wraps(function)
-        async def coroutine(*args: Any, **kwargs: Any) -> Any:
-            with tracked():
-                return await function(*args, **kwargs)
-
-        return coroutine
-    if inspect.isasyncgenfunction(function):
-
-        @functools.wraps(function)
-        async def async_generator(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
-            with tracked():
-                async with contextlib.aclosing(function(*args, **kwargs)) as values:
-                    async for value in values:
-                        yield value
-
-        return async_generator
-    if inspect.isgeneratorfunction(function):
-
-        @functools.wraps(function)
-        def generator(*args: Any, **kwargs: Any) -> Any:
-            with tracked():
-                return (yield from function(*args, **kwargs))
-
-        return generator
-
-    @functools.wraps(function)
-    def plain(*args: Any, **kwargs: Any) -> Any:
-        with tracked():
-            return function(*args, **kwargs)
-
-    return plain
+        vars(wrapped)["tracked"] = results
+        return cast("TrackedFunction[P, R]", wrapped)

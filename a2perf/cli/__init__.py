@@ -13,7 +13,8 @@ from collections.abc import Sequence
 import click
 
 from a2perf._version import __version__
-from a2perf.cli.extensible import ExtensibleGroup, distributions, instead_of
+from a2perf.cli.extensible import BROUGHT_BY, ExtensibleGroup, distributions, instead_of
+from a2perf.cli.given_once import given_once
 from a2perf.constants import ExitCode
 from a2perf.errors import UserError, did_you_mean, with_hint
 from a2perf.submission.options import normalised
@@ -44,6 +45,7 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Compare": {
         "leaderboard": ("a2perf.cli.results:leaderboard", "Build a leaderboard from recorded runs."),
+        "compare": ("a2perf.cli.compare:compare", "Compare recorded runs: which is better?"),
         "rlops": ("a2perf.cli.rlops:rlops", "Compare groups of runs and find regressions."),
     },
     "Publish": {
@@ -59,7 +61,6 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "init": ("a2perf.cli.submission_folder:init", "Create a submission folder from a template."),
         "check": ("a2perf.cli.submission_folder:check", "Check a submission folder; list every problem."),
         "data": ("a2perf.cli.data:data", "Fetch and list the data files of environments."),
-        "datasets": ("a2perf.cli.datasets:datasets", "Make, combine and inspect offline datasets."),
         "python-env": ("a2perf.cli.python_env:python_env", "List and remove environments of submissions."),
     },
 }
@@ -92,7 +93,8 @@ class _LazyGroup(ExtensibleGroup):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        is_command = args and args[0] in {**_COMMANDS, **_ALIASES}
+        known = {*_COMMANDS, *_ALIASES, *BROUGHT_BY}
+        is_command = args and (args[0] in known or args[0] in super().list_commands(ctx))
         if args and not is_command and (os.sep in args[0] or os.path.exists(args[0])):
             return "run", self.get_command(ctx, "run"), ["--submission", *args]
         return super().resolve_command(ctx, args)
@@ -145,7 +147,7 @@ def _status(command: click.Command, arguments: Sequence[str] | None, name: str) 
     try:
         is_program = arguments is None  # which `obj` tells the command; a caller's process is not forked
         words = list(sys.argv[1:] if arguments is None else arguments)
-        result = command.main(words, prog_name=name, standalone_mode=False, obj=is_program)
+        result = given_once(command).main(words, prog_name=name, standalone_mode=False, obj=is_program)
         return result if isinstance(result, int) else 0
     except UserError as error:
         # lines of the message are indented, so a message cannot imitate a second error

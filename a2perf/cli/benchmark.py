@@ -19,20 +19,33 @@ _ENABLED = "autotag feature is enabled"
 
 
 @click.command(cls=WordsCommand, context_settings=normalised())
-@click.option("--env-ids", cls=Words, required=True, metavar="ENV...",
-              help="Environment ids, or task names with --submission.")  # fmt: skip
+@click.option(
+    "--env-ids", cls=Words, required=True, metavar="ENV...", help="Environment ids, or task names with --submission."
+)
 @click.option("--command", metavar="TEXT", help="Command line; --env-id and --seed are appended.")
 @click.option("--submission", metavar="DIR", help="Folder of a submission, instead of --command.")
-@click.option("--gin-config", "gin_configs", multiple=True, metavar="FILE",
-              help="Gin file of the submission. Repeatable; every run executes them in order.")  # fmt: skip
+@click.option(
+    "--gin-config",
+    "gin_configs",
+    multiple=True,
+    metavar="FILE",
+    help="Gin file of the submission. Repeatable; every run executes them in order.",
+)
 @click.option("--num-seeds", type=click.IntRange(min=1), default=3, show_default=True, help="Number of seeds.")
 @click.option("--start-seed", type=int, default=1, show_default=True, help="First seed.")
 @launch_options(
-    "workers", "launcher", "run_time_limit_s", launcher=WITH_RESOURCES,
+    "workers",
+    "launcher",
+    "run_time_limit_s",
+    launcher=WITH_RESOURCES,
     workers={"type": click.IntRange(min=0), "default": 0, "help": "Runs at the same time; 0 only prints the commands."},
-)  # fmt: skip
-@click.option("--auto-tag/--no-auto-tag", default=True, show_default=True,
-              help="Tag runs with the version of the code and its pull request.")  # fmt: skip
+)
+@click.option(
+    "--auto-tag/--no-auto-tag",
+    default=True,
+    show_default=True,
+    help="Tag runs with the version of the code and its pull request.",
+)
 @STORE
 @click.option("--exp-name", metavar="NAME", help="Name of the experiment. Default: name of the script or submission.")
 @click.argument("evaluator_flags", nargs=-1, metavar="[-- FLAG...]")
@@ -49,7 +62,7 @@ def benchmark(**options: Any) -> int:
     """  # noqa: D301
     from a2perf.experiments.benchmark_matrix import run_matrix
     from a2perf.experiments.needs import missing_package
-    from a2perf.launch import State
+    from a2perf.launch import Queue, State
     from a2perf.runs.stores.store import store_folder
 
     launch = LaunchOptions(options)
@@ -74,16 +87,14 @@ def benchmark(**options: Any) -> int:
     if matrix.plan.source == "command" and "--track" in matrix.plan.words and "WANDB_MODE" not in os.environ:
         say("W&B: runs log offline (WANDB_MODE=offline); set WANDB_MODE=online to send them")
 
-    def kept(runs: Any) -> None:
-        if runs:
-            say(f"{len(runs)} of {len(matrix.runs)} runs are already finished")
+    def say_kept(queue: Queue) -> None:
+        if kept := queue.counts()[State.FINISHED]:
+            say(f"{kept} of {len(lines)} runs are already finished")
 
     with launch.conductor() as conductor:
-        result = run_matrix(matrix, conductor, resources=launch.resources(), on_kept=kept)
+        result = run_matrix(matrix, conductor, on_ready=say_kept)
     # counts come from the queue, which also knows the runs of other processes on the same matrix
-    counts = result.executed.counts if result.executed is not None else {}
-    done = sum(len(run.commands) for run in result.kept) + counts.get(State.FINISHED, 0)
-    failed = counts.get(State.FAILED, 0)
+    done, failed = result.counts[State.FINISHED], result.counts[State.FAILED]
     left = len(lines) - done - failed
     say(f"{done} of {len(lines)} runs finished, {failed} failed" + (f", {left} left" if left else ""))
     say(f"store {store}, tags {', '.join(matrix.plan.tags) or 'none'}")
@@ -110,12 +121,20 @@ def _planned(store: Path, options: dict[str, Any], resources: Any) -> Any:
         tag = tagger(store, look_up=not assets.is_offline(), api=os.environ.get("GITHUB_API_URL"))
     seeds = range(options["start_seed"], options["start_seed"] + options["num_seeds"])
     common: dict[str, Any] = {
-        "tag": tag, "experiment": options["exp_name"], "environment": os.environ, "resources": resources,
-    }  # fmt: skip
+        "tag": tag,
+        "experiment": options["exp_name"],
+        "environment": os.environ,
+        "resources": resources,
+    }
     if options["command"] is not None:
         alone = options["workers"] == 1 and options["launcher"].name == "local"
         return command_matrix(store, options["command"], options["env_ids"], seeds, alone=alone, **common)
     return submission_matrix(
-        store, Path(options["submission"]), options["gin_configs"], options["env_ids"], seeds,
-        flags=options["evaluator_flags"], **common,
-    )  # fmt: skip
+        store,
+        Path(options["submission"]),
+        options["gin_configs"],
+        options["env_ids"],
+        seeds,
+        flags=options["evaluator_flags"],
+        **common,
+    )

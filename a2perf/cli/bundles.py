@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import click
@@ -11,38 +13,41 @@ import platformdirs
 
 from a2perf.cli.shared_options import size_text
 from a2perf.errors import ConfigError, MissingDependency, UserError
+from a2perf.plugins import install_line, load_plugin, plugin_names
+from a2perf.runs import signing
 from a2perf.runs.bundles.bundle import validate as problems_of
-from a2perf.runs.packed import signing
-from a2perf.runs.packed.signing import SignatureVerdict
+from a2perf.runs.signing import SignatureVerdict
 from a2perf.stranger_files import Kind, printable
 from a2perf.submission.options import normalised
+
+VALIDATORS = "a2perf.validators"
+"""Entry points: functions that return the problems of a thing by its name or folder; None if it is not theirs."""
 
 
 @click.command(context_settings=normalised())
 @click.argument("names", nargs=-1, required=True, metavar="RUN|DATASET...")
 @click.option(
-    "--signed-by", metavar="KEYS",
+    "--signed-by",
+    metavar="KEYS",
     help="Check the signatures too. KEYS is a file or folder of trusted public keys, `trusted` for the folder "
     "trusted_keys of the user's configuration, or `any`: proves that nothing changed since signing, not who signed.",
-)  # fmt: skip
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def validate(names: tuple[str, ...], signed_by: str | None, as_json: bool) -> int:
     """Check the files of recorded runs and datasets, and signatures; print SUCCESS, SIGNED or every problem.
 
-    RUN is a bundle or a folder with bundles, DATASET the name or the folder of a dataset. Exits with 1 if there are
-    problems.
+    RUN is a bundle or a folder with bundles, DATASET the name or the folder of a dataset (with
+    a2perf-datasets). Exits with 1 if there are problems.
     """
-    from a2perf.datasets import naming, open_dataset
-    from a2perf.datasets.validation import problems_of as problems_of_dataset
-
+    checks = [load_plugin(VALIDATORS, one, "validator", gives="problems") for one in plugin_names(VALIDATORS)]
     trusted = None if signed_by in (None, "any") else signing.trusted_keys(_key_files(str(signed_by)))
     found: dict[str, SignatureVerdict] = {}
     for name in names:
-        if naming.is_dataset(name):
-            unsigned = ["a dataset cannot be signed"] if signed_by else []
-            found[name] = SignatureVerdict([*problems_of_dataset(open_dataset(name)), *unsigned])
+        other = next((problems for check in checks if (problems := check(name)) is not None), None)
+        if other is not None:
+            found[name] = SignatureVerdict([*other, *(["only recorded runs are signed"] if signed_by else [])])
             continue
-        for bundle in signing.bundles_of([name]):
+        for bundle in _bundles_of(name, checks):
             found[str(bundle)] = signing.verify(bundle, trusted) if signed_by else SignatureVerdict(problems_of(bundle))
     if as_json:
         answers = {path: dataclasses.asdict(one) if signed_by else one.problems for path, one in found.items()}
@@ -54,6 +59,18 @@ def validate(names: tuple[str, ...], signed_by: str | None, as_json: bool) -> in
         for problem in one.problems:
             click.echo(f"  {problem}")
     return 1 if any(one.problems for one in found.values()) else 0
+
+
+def _bundles_of(name: str, checks: Sequence[Callable[..., object]]) -> list[Path]:
+    try:
+        return signing.bundles_of([name])
+    except ConfigError as error:
+        if checks or not re.search(r"-v\d+/?$", name):
+            raise
+        raise ConfigError(
+            f"{error.message}, and datasets are checked by the distribution a2perf-datasets",
+            hint=install_line("datasets"),
+        ) from error
 
 
 def _key_files(given: str) -> Path:
@@ -70,8 +87,13 @@ def _key_files(given: str) -> Path:
 @click.command(context_settings=normalised())
 @click.argument("runs", nargs=-1, metavar="BUNDLE...")
 @click.option("--key", "key_file", type=click.Path(path_type=Path), metavar="FILE", help="Private key.")
-@click.option("--new-key", "new_key_file", type=click.Path(path_type=Path), metavar="FILE",
-              help="Create the key pair FILE and FILE.pub first.")  # fmt: skip
+@click.option(
+    "--new-key",
+    "new_key_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Create the key pair FILE and FILE.pub first.",
+)
 def sign(runs: tuple[str, ...], key_file: Path | None, new_key_file: Path | None) -> int:
     """Sign recorded runs with an Ed25519 key.
 
@@ -111,8 +133,14 @@ def sign(runs: tuple[str, ...], key_file: Path | None, new_key_file: Path | None
 
 @click.command(context_settings=normalised())
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
-@click.option("-o", "--output", "out", type=click.Path(path_type=Path), metavar="FILE",
-              help="Packed file, a .zip. Default: beside RUN, if there is only one.")  # fmt: skip
+@click.option(
+    "-o",
+    "--output",
+    "out",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Packed file, a .zip. Default: beside RUN, if there is only one.",
+)
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
 def pack(runs: tuple[Path, ...], out: Path | None, force: bool) -> int:
     """Pack finished runs into one file.
@@ -120,12 +148,11 @@ def pack(runs: tuple[Path, ...], out: Path | None, force: bool) -> int:
     RUN is a bundle, the root folder of a run, or a folder of runs; it does not change. Commands that read recorded runs
     accept the packed file instead of the folder. Hashes and signatures stay valid. Unfinished runs are refused.
     """
-    from a2perf.runs.packed.pack import pack as pack_runs
-    from a2perf.runs.packed.packed_archive import opened_archive
+    from a2perf.runs.pack import pack as pack_runs
+    from a2perf.runs.packed.packed_archive import packed_members
 
     target = pack_runs(runs, out, force=force)
-    archive = opened_archive(target)
-    files = [member.size for member in archive.members.values() if member.kind is Kind.FILE]
+    files = [member.size for member in packed_members(target) if member.kind is Kind.FILE]
     click.echo(
         f"{len(files)} file(s), {size_text(sum(files))}, packed into {size_text(target.stat().st_size)}: {target}"
     )
@@ -134,14 +161,20 @@ def pack(runs: tuple[Path, ...], out: Path | None, force: bool) -> int:
 
 @click.command(context_settings=normalised())
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("-o", "--output", "out", type=click.Path(path_type=Path), metavar="DIR",
-              help="Folder of the runs. Default: the folder of FILE.")  # fmt: skip
+@click.option(
+    "-o",
+    "--output",
+    "out",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Folder of the runs. Default: the folder of FILE.",
+)
 def unpack(file: Path, out: Path | None) -> int:
     """Unpack a file that `a2perf pack` made.
 
     Every file is restored byte for byte under its original name. Existing folders are never changed.
     """
-    from a2perf.runs.packed.pack import unpack as unpack_runs
+    from a2perf.runs.packed.packed_archive import unpack as unpack_runs
 
     for folder in unpack_runs(file, out if out is not None else file.parent):
         click.echo(printable(str(folder)))

@@ -18,8 +18,11 @@ import click
 from a2perf.api.results import read_runs
 from a2perf.domains.registry import DemonstrationRun, domains, load_attribute, packaged_gin_file
 from a2perf.errors import UserError, command_line, install_hint
+from a2perf.launch.foreground import LogTail
 from a2perf.submission.options import normalised
 from a2perf.terminal import styled
+
+_POLL_S = 0.2
 
 
 @dataclass(frozen=True)
@@ -38,10 +41,17 @@ class Step:
 
 
 @click.command(context_settings=normalised())
-@click.option("--output", default="runs/demo", show_default=True, type=click.Path(path_type=Path), metavar="DIR",
-              help="Folder of the runs and of the report.")  # fmt: skip
-@click.option("--train-seconds", default=40, show_default=True, type=click.IntRange(min=1),
-              help="Length of the training run.")  # fmt: skip
+@click.option(
+    "--output",
+    default="runs/demo",
+    show_default=True,
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Folder of the runs and of the report.",
+)
+@click.option(
+    "--train-seconds", default=40, show_default=True, type=click.IntRange(min=1), help="Length of the training run."
+)
 @click.option("--force", is_flag=True, help="Start from scratch, even if runs are already finished.")
 def demo(output: Path, train_seconds: int, force: bool) -> int:
     """Evaluate example policies, train one, and write a report: under five minutes on two processors."""
@@ -84,16 +94,18 @@ def _steps(output: Path, train_seconds: int, force: bool) -> list[Step]:
 def _step(domain: str, run: DemonstrationRun, root: Path, force: bool) -> Step:
     gin_file = packaged_gin_file(domain, run.gin_file)
     assert gin_file is not None
-    flags = [flag for binding in run.bindings for flag in ("--gin_bindings", binding)]
-    command = (
-        *_program("a2perf-launch"), "--submission", _short_path(examples_folder() / run.submission),
-        "--gin_config", _short_path(gin_file), "--root_dir", str(root), *flags,
-        *(("--participant_args", run.participant_args) if run.participant_args else ()),
-        *(("--force",) if force else ()),
-    )  # fmt: skip
+    submission = _short_path(examples_folder() / run.submission)
+    command = [*_program("a2perf-launch"), "--submission", submission, "--gin_config", _short_path(gin_file)]
+    command += ["--root_dir", str(root)]
+    for binding in run.bindings:
+        command += ["--gin_bindings", binding]
+    if run.participant_args:
+        command += ["--participant_args", run.participant_args]
+    if force:
+        command.append("--force")
     if run.progress:
-        return Step(run.title, command, log=root / run.progress)
-    return Step(run.title, command, root=root)
+        return Step(run.title, tuple(command), log=root / run.progress)
+    return Step(run.title, tuple(command), root=root)
 
 
 def examples_folder() -> Path:
@@ -124,30 +136,15 @@ def _program(name: str) -> tuple[str, ...]:
 
 
 def _run(step: Step) -> int:
-    """Runs a step, prints new lines of its log, and returns the exit status."""
-    seen = step.log.stat().st_size if step.log is not None and step.log.is_file() else 0
+    """Runs a step, shows new lines of its log, and returns the exit status."""
+    log = None if step.log is None else LogTail(step.log)
     process = subprocess.Popen(step.command)
     try:
-        while True:
-            try:
-                status = process.wait(timeout=1.0)
-            except subprocess.TimeoutExpired:
-                status = None
-            if step.log is not None and step.log.is_file():
-                seen = _show_new(step.log, seen)
-            if status is not None:
-                return status
+        while (status := process.poll()) is None:
+            time.sleep(_POLL_S)
+            if log is not None:
+                log.copy()
     except KeyboardInterrupt:
         process.wait()  # the terminal signals the whole group; the step closes its bundle before it ends
         raise
-
-
-def _show_new(log: Path, seen: int) -> int:
-    """Prints the new complete lines of a log and returns how far it was read; a shorter log has started over."""
-    data = log.read_bytes()
-    if len(data) < seen:
-        seen = 0
-    end = data.rfind(b"\n") + 1
-    for line in data[seen:end].decode("utf-8", errors="replace").splitlines():
-        click.echo(f"    {click.unstyle(line)}")
-    return max(seen, end)
+    return status

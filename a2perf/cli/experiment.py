@@ -14,8 +14,8 @@ from rich.table import Table
 from a2perf import terminal
 from a2perf.cli.launch_options import LaunchOptions, launch_options
 from a2perf.errors import ConfigError, command_line
-from a2perf.experiments.experiment import Experiment, plan, read_progress
 from a2perf.experiments.kinds import kind_names, plan_kind
+from a2perf.experiments.progress import read_progress
 from a2perf.launch import QUEUE_FILE, ExperimentResult, QueueEntry, RunSpec, State
 from a2perf.launch.outcomes import mean_return
 from a2perf.plain_text import terminal_line
@@ -27,13 +27,8 @@ _NOT_LABELS = ("seed", "root", "bundle", "log", "split")
 """Data of a run that differ between its seeds or follow from other labels."""
 
 
-def run_experiment(experiment: Experiment, options: LaunchOptions, *, json_output: bool) -> int:
-    """Runs an experiment, shows its progress on stderr and its result on stdout."""
-    return run_specs(plan(experiment), experiment.root, options, json_output=json_output)
-
-
 def run_specs(specs: Sequence[RunSpec], root: Path, options: LaunchOptions, *, json_output: bool) -> int:
-    """Runs specifications below a folder; see ``run_experiment``."""
+    """Runs specifications below a folder, shows their progress on stderr and the result on stdout."""
     with options.conductor(live=not json_output) as conductor:
         result = conductor.run(specs, root / QUEUE_FILE, restart=options.restart())
     if json_output:
@@ -101,8 +96,9 @@ def _print_summary(result: ExperimentResult, root: Path) -> None:
 
 @click.command(name="experiment", context_settings=normalised())
 @click.argument("kind", required=False, metavar="[KIND]")
-@click.option("--root-dir", type=click.Path(path_type=Path), metavar="DIR",
-              help="Folder of the experiment; default: runs/KIND.")  # fmt: skip
+@click.option(
+    "--root-dir", type=click.Path(path_type=Path), metavar="DIR", help="Folder of the experiment; default: runs/KIND."
+)
 @click.option("-o", "--option", "given", multiple=True, metavar="K=V", help="Option of the kind, repeatable.")
 @launch_options("workers", "launcher", "force", "retry")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")

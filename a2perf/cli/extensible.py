@@ -20,10 +20,13 @@ BROUGHT_BY = {
     "audit": "audit",
     "competition": "competition",
     "data.netlist": "placement",
+    "datasets": "datasets",
+    "export.croissant": "datasets",
     "export.huggingface": "trackers",
     "export.mlflow": "trackers",
     "export.tensorboard": "trackers",
     "export.wandb": "trackers",
+    "host": "competition",
     "model": "agents",
     "references": "audit",
     "serve": "serve",
@@ -32,6 +35,8 @@ BROUGHT_BY = {
 SUMMARIES = {
     "audit": "Attack environments and their scores with policies that should not win.",
     "competition": "Create a competition, run the entries, and publish the results.",
+    "datasets": "Make, combine, list and inspect offline datasets.",
+    "host": "Host a competition: take entries from a mailbox, run them, and write their pages.",
     "model": "Show or redact calls to a language model.",
     "references": (
         "Measure the scores that normalise returns of an environment: 0 is the best trivial policy, 1 the expert."
@@ -46,8 +51,8 @@ OF_OPENRLBENCHMARK = {
     "rlops compare": {
         "--filters": "--exp-name NAME --tags NEW OLD; or a2perf.compare(STORE, baseline='ppo', candidate='ppo_new')",
         "--pc.": "a2perf.compare(...).plot('curves') returns a matplotlib figure: set sizes and labels on it",
-        "--rc.": "the line `overall` aggregates over environments; see also a2perf.compare(...).groups.aggregates",
-        "--rliable": "the line `overall` aggregates over environments; see also a2perf.compare(...).groups.aggregates",
+        "--rc.": "the line `overall` aggregates over environments; `a2perf report` shows interquartile means",
+        "--rliable": "the line `overall` aggregates over environments; `a2perf report` shows interquartile means",
         "--scan-history": "leave it out: the whole history is always read",
         "--offline": "leave it out: the network is never used",
         "--rolling": "leave it out: points of curves are means of 100 values, or of a tenth of a short curve",

@@ -54,21 +54,28 @@ class _LauncherType(click.ParamType[ChosenLauncher]):
 _WHERE = f"Where runs execute: {', '.join(LAUNCHERS)}, or the launcher of an installed package; and its options"
 _OPTIONS: Mapping[str, dict[str, Any]] = {
     "workers": {
-        "type": click.IntRange(min=1), "default": 1, "show_default": True, "metavar": "N",
+        "type": click.IntRange(min=1),
+        "default": 1,
+        "show_default": True,
+        "metavar": "N",
         "help": "Number of runs at the same time.",
     },
     "launcher": {
-        "type": _LauncherType(with_resources=False), "default": "local", "show_default": True,
-        "metavar": "NAME[:K=V,...]", "help": f"{_WHERE}.",
+        "type": _LauncherType(with_resources=False),
+        "default": "local",
+        "show_default": True,
+        "metavar": "NAME[:K=V,...]",
+        "help": f"{_WHERE}.",
     },
     "run_time_limit_s": {"type": DURATION, "metavar": "TIME", "help": "Wall time of one run: 90m, 2h, or seconds."},
     "force": {"is_flag": True, "help": "Archive existing runs and start from scratch."},
     "retry": {
-        "type": click.Choice(("failed", "infrastructure")), "multiple": True,
+        "type": click.Choice(("failed", "infrastructure")),
+        "multiple": True,
         "help": "Run failed runs again, or those that the infrastructure failed after the participant had started; "
         "recorded in the run. Repeatable.",
     },
-}  # fmt: skip
+}
 WITH_RESOURCES = {
     "type": _LauncherType(with_resources=True),
     "help": f"{_WHERE}, with cpus and gpus of one run: slurm:partition=batch,cpus=4.",
@@ -112,9 +119,11 @@ class LaunchOptions:
         chosen = self.given["launcher"]
         retried = "infrastructure" in self.given["retry"]
         return {
-            "launcher": chosen.name, "launcher_options": chosen.options, "retry_infrastructure": retried,
+            "launcher": chosen.name,
+            "launcher_options": chosen.options,
+            "retry_infrastructure": retried,
             "workers": self.given["workers"],
-        }  # fmt: skip
+        }
 
     def conductor(self, *, workers: int | None = None, live: bool = True) -> Conductor:
         """Returns the conductor, which shows progress on standard error."""

@@ -11,6 +11,7 @@ import click
 
 from a2perf.cli.launch_options import LaunchOptions, launch_options
 from a2perf.cli.shared_options import STORE, annotate
+from a2perf.errors import MissingDependency
 from a2perf.submission.options import normalised
 
 _FOLDER = click.Path(path_type=Path)
@@ -26,9 +27,15 @@ _FOLDER = click.Path(path_type=Path)
 @launch_options("launcher")
 @click.option("--report", type=_FOLDER, metavar="DIR", help="Folder of results. Default: STORE/performance_tests.")
 def perftest(
-    action: str, tests: tuple[str, ...], skip: tuple[str, ...], conf: Path | None, store: str | None,
-    n_jobs: int | None, report: Path | None, **given: Any,
-) -> int:  # fmt: skip
+    action: str,
+    tests: tuple[str, ...],
+    skip: tuple[str, ...],
+    conf: Path | None,
+    store: str | None,
+    n_jobs: int | None,
+    report: Path | None,
+    **given: Any,
+) -> int:
     """Test whether training runs still perform: k of n runs must reach a value within a budget.
 
     Runs tests by name (FetchReach/sac_her-test), path or glob, one after another, or lists them with their conditions;
@@ -37,7 +44,7 @@ def perftest(
     """
     from a2perf.experiments.needs import require_training
     from a2perf.experiments.performance_test.configuration import find_tests, is_test, name_of, read_test
-    from a2perf.experiments.performance_test.run_test import run_test, suite_of, write_results
+    from a2perf.experiments.performance_test.run_test import run_test, suite_of, without_verdict, write_results
     from a2perf.runs.stores.store import store_folder
 
     words, launch = list(tests) or ["*"], LaunchOptions.taken_from(given)
@@ -53,7 +60,14 @@ def perftest(
     left_out = {path for path in paths if any(Path(name_of(path, conf)).match(word) for word in skip)}
     # read all files before the first run: a mistake in the last one must not surface after hours
     chosen = [read_test(path, conf=conf) for path in paths if path not in left_out]
-    require_training(test.env for test in chosen if test.training is not None)
+    missing: dict[str, MissingDependency] = {}
+    for test in chosen:
+        try:
+            require_training([test.env] if test.training is not None else [])
+        except MissingDependency as error:
+            if len(chosen) == 1:
+                raise
+            missing[test.name] = error  # the others run
     if len(paths) > 1:
         click.echo(f"performance tests: {len(chosen)}, {len(left_out)} left out; {_head()}")
     results = report if report is not None else folder / "performance_tests"
@@ -61,8 +75,12 @@ def perftest(
     for test in chosen:
         if len(chosen) > 1:
             click.echo(f"== {test.name}")
-        with launch.conductor(workers=n_jobs or test.n_jobs) as conductor:
-            outcome = run_test(test, folder, conductor, say=click.echo)
+        if test.name in missing:
+            outcome = without_verdict(test, missing[test.name])
+            click.echo(outcome.message)
+        else:
+            with launch.conductor(workers=n_jobs or test.n_jobs) as conductor:
+                outcome = run_test(test, folder, conductor, say=click.echo)
         outcomes.append(outcome)
         write_results(results, outcomes)
         if outcome.exit_code == 130:

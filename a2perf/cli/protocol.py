@@ -45,7 +45,7 @@ def _say_protocol(found: Protocol, digest: str) -> None:
     quick = found.quick
     click.echo(
         _indented(
-            f"--quick: {quick.seeds} seeds, {quick.episodes} episodes, {quick.timed_calls} timed calls, "
+            f"--quick: {quick.seeds} seeds, {quick.episodes} episodes, "
             f"{quick.train_time_limit_s:g} s of training; not rankable"
         )
     )
@@ -72,10 +72,7 @@ def _say_task(task: ProtocolTask, views: Sequence[str], *, in_full: bool) -> Non
     budget, evaluation = task.budget, task.evaluation
     seeds = ", ".join(map(str, task.training_seeds))
     click.echo(f"  training: seeds {seeds}; at most {budget.steps:,} steps or {budget.energy_kwh:g} kWh")
-    click.echo(
-        f"  evaluation: {evaluation.episodes} episodes per seed; {evaluation.timed_calls} timed calls "
-        f"after {evaluation.warmup_calls} warm-up calls"
-    )
+    click.echo(f"  evaluation: {evaluation.episodes} episodes per seed, after {evaluation.warmup_calls} warm-up calls")
     for kind in ("random", "floor", "expert"):
         if kind == "floor" and kind not in task.references:
             continue

@@ -25,10 +25,11 @@ _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 @click.command(name="python-env", context_settings=normalised())
 @click.option(
-    "--prune", metavar="leftovers|all|AGE",
+    "--prune",
+    metavar="leftovers|all|AGE",
     help="Delete environments that no process uses: leftovers of interrupted builds; and all, or those not used for "
     "this time, such as 12h, 30d, 4w.",
-)  # fmt: skip
+)
 @click.option("--yes", is_flag=True, help="Delete without asking for confirmation.")
 @click.option("--json", "json_wanted", is_flag=True, help="Print the environments as JSON; with --prune the deleted.")
 def python_env(prune: str | None, yes: bool, json_wanted: bool) -> int:

@@ -18,35 +18,56 @@ from a2perf.submission.run_options import RunOptions, run_options
 @click.command(context_settings=normalised())
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="BUNDLE|FOLDER...")
 @click.option("--train", is_flag=True, help="Repeat the training run too.")
-@click.option("--submission", "submissions", multiple=True,
-              type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="DIR",
-              help="Folder of the submission, or of several; repeatable. Default: the recorded path.")  # fmt: skip
-@click.option("--allow-changed", is_flag=True,
-              help="Use a submission of --submission with other files than the recorded ones.")  # fmt: skip
 @click.option(
-    "--trust-bundle", is_flag=True,
+    "--submission",
+    "submissions",
+    multiple=True,
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Folder of the submission, or of several; repeatable. Default: the recorded path.",
+)
+@click.option(
+    "--allow-changed", is_flag=True, help="Use a submission of --submission with other files than the recorded ones."
+)
+@click.option(
+    "--trust-bundle",
+    is_flag=True,
     help="Accept arguments of an environment that no registered task has, and import its package. Only for bundles "
     "from people you trust.",
-)  # fmt: skip
+)
 @click.option("--entry", metavar="NAME[:TASK]", help="Only this entry of a leaderboard: a submission, on one task.")
-@click.option("--sample", metavar="SIZE[:SEED]",
-              help="Check a random sample of those that can be repeated here: 10%, or a number.")  # fmt: skip
-@click.option("--episodes", type=click.IntRange(min=1), metavar="N",
-              help="Episodes to play of an evaluation that is not bit-equal. Default: as recorded.")  # fmt: skip
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path), metavar="DIR",
+    "--sample",
+    metavar="SIZE[:SEED]",
+    help="Check a random sample of those that can be repeated here: 10%, or a number.",
+)
+@click.option(
+    "--episodes",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Episodes to play of an evaluation that is not bit-equal. Default: as recorded.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
     help="Folder of the repetitions and verdicts. Default: PATH-reproduced, with verdicts beside unpacked bundles.",
-)  # fmt: skip
+)
 @click.option("--key", type=click.Path(path_type=Path), metavar="FILE", help="Private key that signs the verdicts.")
 @click.option(
-    "--fail-on", type=click.Choice(["refuted", "inconclusive", "unchecked"]),
+    "--fail-on",
+    type=click.Choice(["refuted", "inconclusive", "unchecked"]),
     help="Exit status 1 on a refuted or changed bundle; also on an inconclusive one; also on an unchecked one.",
-)  # fmt: skip
+)
 @run_options(*(name for name in OPTIONS if "_limit_" not in name))
 @launch_options(
-    "launcher", "workers", "force", launcher=WITH_RESOURCES,
+    "launcher",
+    "workers",
+    "force",
+    launcher=WITH_RESOURCES,
     force={"help": "Repeat bundles that have a verdict; their earlier repetitions are archived."},
-)  # fmt: skip
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the verdicts as JSON.")
 def reproduce(as_json: bool, fail_on: str | None, sample: str | None, **given: Any) -> int:
     """Check recorded results: repeat evaluations from their records.

@@ -17,8 +17,14 @@ if TYPE_CHECKING:
 
 @click.command(context_settings=normalised())
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN_OR_FOLDER...")
-@click.option("-o", "--output", "out", type=click.Path(path_type=Path), metavar="DIR",
-              help="Folder for scores.json. Default: the folder of the runs.")  # fmt: skip
+@click.option(
+    "-o",
+    "--output",
+    "out",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Folder for scores.json. Default: the folder of the runs.",
+)
 @PROFILE_OPTION
 @click.option("--all", "every", is_flag=True, help="Print all metrics instead of the main ones.")
 @click.option("--json", "as_json", is_flag=True, help="Print the scores as JSON.")
@@ -46,8 +52,16 @@ def score(runs: tuple[Path, ...], out: Path | None, profile: Profile, every: boo
 
 @click.command(context_settings=normalised())
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN_OR_FOLDER...")
-@click.option("-o", "--output", "out", default="report", show_default=True, type=click.Path(path_type=Path),
-              metavar="DIR", help="Folder of the report; an earlier report there is replaced.")  # fmt: skip
+@click.option(
+    "-o",
+    "--output",
+    "out",
+    default="report",
+    show_default=True,
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Folder of the report; an earlier report there is replaced.",
+)
 @click.option("--title", help="Heading of the report. Default: the names of the submissions.")
 @PROFILE_OPTION
 @click.option("--json", "as_json", is_flag=True, help="Print the numbers of the report as JSON.")
@@ -64,13 +78,18 @@ def report(runs: tuple[Path, ...], out: Path, title: str | None, profile: Profil
 
 @click.command(context_settings=normalised())
 @click.argument("folder", required=False, type=click.Path(path_type=Path), metavar="FOLDER")
-@click.option("-o", "--output", "out", type=click.Path(path_type=Path), metavar="DIR",
-              help="Folder to write. Required.")  # fmt: skip
+@click.option(
+    "-o", "--output", "out", type=click.Path(path_type=Path), metavar="DIR", help="Folder to write. Required."
+)
 @click.option("--title", default="Leaderboard", show_default=True, help="Heading of the site.")
 @click.option("--reports/--no-reports", default=True, show_default=True, help="Write the report of each submission.")
 @TRUSTED_KEYS
-@click.option("--reproductions", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="DIR",
-              help="Folder with your verdicts, of `a2perf reproduce -o`.")  # fmt: skip
+@click.option(
+    "--reproductions",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Folder with your verdicts, of `a2perf reproduce -o`.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the entries as JSON.")
 def leaderboard(folder: Path, out: Path, as_json: bool, **given: Any) -> int:
     """Build a leaderboard from the bundles in FOLDER as a static site.

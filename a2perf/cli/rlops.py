@@ -17,7 +17,7 @@ from a2perf.submission.options import normalised
 
 if TYPE_CHECKING:
     from a2perf.rlops.store import Store
-    from a2perf.runs.bundles.run_record import StoredRun
+    from a2perf.runs.run import Run
 
 _QUESTION = "Are you sure you want to proceed? (y/n)"
 _WHICH_RUNS = several(
@@ -31,7 +31,6 @@ _WHICH_RUNS = several(
     click.option("--env-ids", cls=Words, metavar="ENV...", help="Restrict to runs on these environments."),
     STORE,
 )
-_AS_OF = click.option("--as-of", metavar="DATE", help="Use the tags as of this date.")
 _CHANGE = several(
     click.option("--reason", default="", metavar="TEXT", help="Reason, kept in the journal."),
     click.option("--yes", "-y", is_flag=True, help="Change without asking."),
@@ -42,7 +41,6 @@ _CHANGE = several(
 @click.argument("action", type=click.Choice(("add", "remove", "list")))
 @click.argument("tag", required=False)
 @_WHICH_RUNS
-@_AS_OF
 @_CHANGE
 def tags(action: Literal["add", "remove", "list"], tag: str | None, **options: Any) -> int:
     """Add a tag to runs, remove it, or list tags; `list TAG` shows every change of a tag.
@@ -52,7 +50,7 @@ def tags(action: Literal["add", "remove", "list"], tag: str | None, **options: A
     """
     if action == "list":
         return _list(tag, options)
-    if tag is None or options["as_of"]:
+    if tag is None:
         words = command_line("a2perf", "rlops", "tags", action)
         raise UserError(f"{action} changes one tag now", hint=f"{words} TAG --source-tag TAG")
     return _change(action, tag, options)
@@ -64,7 +62,6 @@ def tags(action: Literal["add", "remove", "list"], tag: str | None, **options: A
 @click.option("--list", "list_tags", is_flag=True, help="List the tags.")
 @click.option("--history", metavar="TAG", help="List every change of a tag.")
 @_WHICH_RUNS
-@_AS_OF
 @_CHANGE
 @OLD_WANDB_OPTIONS
 def rlops_tags(**options: Any) -> int:
@@ -81,12 +78,10 @@ def rlops_tags(**options: Any) -> int:
 
 
 def _list(tag: str | None, options: dict[str, Any]) -> int:
-    from a2perf.rlops.tags import parse_date
-
     store = _store(options)
     if tag is None:
-        return _say_tags(store, parse_date(options["as_of"]) if options["as_of"] else None, _chosen(store, options))
-    if options["as_of"] or _selecting(options):
+        return _say_tags(store, _chosen(store, options))
+    if _selecting(options):
         raise UserError("the changes of a tag are those of all runs", hint="give the tag alone, or leave it out")
     return _say_history(store, tag)
 
@@ -100,23 +95,22 @@ def _change(action: Literal["add", "remove"], tag: str, options: dict[str, Any])
         raise UserError(f"--{action} {tag} of which runs?", hint="give --source-tag TAG, --filters or --env-ids")
     runs = _chosen(store, options)
     assert runs is not None
-    changed = [run for run in runs if (tag in run.tags) != (action == "add")]
+    changed = [run.name for run in runs if (tag in run.record.tags) != (action == "add")]
     preposition = "to" if action == "add" else "from"
     click.echo(f"{action} {tag} {preposition} {len(changed)} of {len(runs)} run(s):")
     for run in runs:
-        if run in changed:
-            after = {*run.tags, tag} if action == "add" else {*run.tags} - {tag}
-            click.echo(f"  {run.run_id} ({run.state}): {_listed(run.tags)} -> {_listed(after)}")
+        if run.name in changed:
+            after = {*run.record.tags, tag} if action == "add" else {*run.record.tags} - {tag}
+            click.echo(f"  {run.name} ({run.state}): {_listed(run.record.tags)} -> {_listed(after)}")
         else:
-            click.echo(f"  {run.run_id} ({run.state}): {_listed(run.tags)}, as it is")
+            click.echo(f"  {run.name} ({run.state}): {_listed(run.record.tags)}, as it is")
     if not changed:
         click.echo("nothing to change")
         return 0
     if not options["yes"] and not _confirmed():
         click.echo("nothing was changed")
         return 1
-    ids, source = [run.run_id for run in changed], options["source_tag"]
-    store.tags.change(tag, ids, action=action, reason=options["reason"], source_tag=source)
+    store.tags.change(tag, changed, action=action, reason=options["reason"], source_tag=options["source_tag"])
     click.echo(f"{len(changed)} run(s) changed; {command_line('a2perf', 'rlops', 'tags', 'list', tag)} shows it")
     return 0
 
@@ -132,31 +126,30 @@ def _selecting(options: dict[str, Any]) -> bool:
     return bool(options["source_tag"] or options["filters"] or options["env_ids"])
 
 
-def _chosen(store: Store, options: dict[str, Any]) -> list[StoredRun] | None:
+def _chosen(store: Store, options: dict[str, Any]) -> list[Run] | None:
     """Returns the runs that the options select, in any state; None without a selecting option."""
     from a2perf.rlops.filters import RunQuery, parse_experiment
 
     if not _selecting(options):
         return None
     queries = [parse_experiment(word) for word in options["filters"]] or [RunQuery()]
-    found: dict[str, StoredRun] = {}
+    found: dict[str, Run] = {}
     for query in queries:
         tags = (*query.tags, options["source_tag"]) if options["source_tag"] else query.tags
         wanted = replace(query, tags=tags, env_ids=options["env_ids"] or None, states=())
-        found.update({run.run_id: run for run in store.select(wanted)})
+        found.update({run.name: run for run in store.select(wanted)})
     return list(found.values())
 
 
-def _say_tags(store: Store, as_of: Any, chosen: list[StoredRun] | None) -> int:
-    wanted = None if chosen is None else {run.run_id for run in chosen}
-    runs = [run for run in store.runs(as_of=as_of) if wanted is None or run.run_id in wanted]
-    counted = Counter(tag for run in runs for tag in run.tags)
+def _say_tags(store: Store, chosen: list[Run] | None) -> int:
+    runs = store.runs() if chosen is None else chosen
+    counted = Counter(tag for run in runs for tag in run.record.tags)
     if not counted:
-        click.echo(f"no tags in {store.path}" + (f" at {as_of.isoformat()}" if as_of else ""))
+        click.echo(f"no tags in {store.path}")
         return 0
     width = max(len(tag) for tag in counted)
     for tag, count in sorted(counted.items()):
-        where = sorted({run.experiment for run in runs if tag in run.tags})
+        where = sorted({run.record.experiment for run in runs if tag in run.record.tags})
         click.echo(f"{tag:<{width}}  {count:>5} run(s)  {', '.join(where)}")
     return 0
 

@@ -22,37 +22,92 @@ _POSITIVE = click.IntRange(min=1)
 
 @click.command("compare", cls=WordsCommand, context_settings={**normalised(), "max_content_width": 110})
 @click.option("--exp-name", metavar="NAME", help="Experiment to select from, used with --tags.")
-@click.option("--tags", cls=Words, metavar="TAGS...",
-              help="One group per filter: 'a;b!c;d?user' has the tags a and b but not c and d.")  # fmt: skip
+@click.option(
+    "--tags",
+    cls=Words,
+    metavar="TAGS...",
+    help="One group per filter: 'a;b!c;d?user' has the tags a and b but not c and d.",
+)
 @click.option("--env-ids", cls=Words, metavar="ENV...", help="Environments. Default: all.")
-@click.option("--metric", "metrics", cls=Words, metavar="NAME...",
-              help="Logged values, or costs such as energy and latency. Default: the training return.")  # fmt: skip
-@click.option("--baseline", metavar="GROUP",
-              help="Baseline group. Default: the group tagged `latest`, otherwise the last one.")  # fmt: skip
-@click.option("--tolerance", type=click.FloatRange(min=0), default=0.05, show_default=True,
-              help="Largest acceptable loss, as a share of the baseline's mean.")  # fmt: skip
-@click.option("--tolerance-absolute", type=click.FloatRange(min=0), default=0.0, show_default=True,
-              help="The same in units of the score; the larger counts.")  # fmt: skip
-@click.option("--tolerance-unseen", type=click.FloatRange(min=0, max=1, min_open=True), default=0.2, show_default=True,
-              metavar="SHARE", help="Share of seeds that may fail undetected; sets how many a PASS needs.")  # fmt: skip
-@click.option("--confidence", type=click.FloatRange(min=0.5, max=1, max_open=True), default=0.95, show_default=True,
-              metavar="SHARE", help="Confidence level of the intervals.")  # fmt: skip
-@click.option("--question", type=click.Choice(["algorithm", "policies"]), default="algorithm", show_default=True,
-              help="Compare algorithms by training seeds, or these policies by shared episodes, in pairs.")  # fmt: skip
+@click.option(
+    "--metric",
+    "metrics",
+    cls=Words,
+    metavar="NAME...",
+    help="Logged values, or costs such as energy and latency. Default: the training return.",
+)
+@click.option(
+    "--baseline", metavar="GROUP", help="Baseline group. Default: the group tagged `latest`, otherwise the last one."
+)
+@click.option(
+    "--tolerance",
+    type=click.FloatRange(min=0),
+    default=0.05,
+    show_default=True,
+    help="Largest acceptable loss, as a share of the baseline's mean.",
+)
+@click.option(
+    "--tolerance-absolute",
+    type=click.FloatRange(min=0),
+    default=0.0,
+    show_default=True,
+    help="The same in units of the score; the larger counts.",
+)
+@click.option(
+    "--tolerance-unseen",
+    type=click.FloatRange(min=0, max=1, min_open=True),
+    default=0.2,
+    show_default=True,
+    metavar="SHARE",
+    help="Share of seeds that may fail undetected; sets how many a PASS needs.",
+)
+@click.option(
+    "--confidence",
+    type=click.FloatRange(min=0.5, max=1, max_open=True),
+    default=0.95,
+    show_default=True,
+    metavar="SHARE",
+    help="Confidence level of the intervals.",
+)
+@click.option(
+    "--question",
+    type=click.Choice(["seeds", "episodes"]),
+    default="seeds",
+    show_default=True,
+    help="Compare algorithms by training seeds, or these policies by shared episodes, in pairs.",
+)
 @click.option("--lower-is-better", cls=Words, metavar="METRIC...", help="Metrics for which lower is better.")
-@click.option("--fail-on", type=click.Choice(["regression", "inconclusive"]),
-              help="Show the regression gate; exit status 1 on a regression, or also if inconclusive.")  # fmt: skip
-@click.option("--reference-scores", type=click.Path(path_type=Path), metavar="FILE",
-              help="Scores of a floor (random policy) and an expert for each environment.")  # fmt: skip
-@click.option("--output-filename", default="compare", show_default=True, metavar="STEM",
-              help="Prefix of the written files.")  # fmt: skip
-@click.option("--junit", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
-              help="Write the verdicts as JUnit XML, one test case per candidate and environment.")  # fmt: skip
+@click.option(
+    "--fail-on",
+    type=click.Choice(["regression", "inconclusive"]),
+    help="Show the regression gate; exit status 1 on a regression, or also if inconclusive.",
+)
+@click.option(
+    "--reference-scores",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Scores of a floor (random policy) and an expert for each environment.",
+)
+@click.option(
+    "--output-filename", default="compare", show_default=True, metavar="STEM", help="Prefix of the written files."
+)
+@click.option(
+    "--junit",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write the verdicts as JUnit XML, one test case per candidate and environment.",
+)
 @click.option("--report/--no-report", default=True, show_default=True, help="Write the HTML report.")
 @click.option("--figures/--no-figures", default=True, show_default=True, help="Draw curves.")
-@click.option("--metric-last-n-average-window", "last", type=_POSITIVE, default=100, show_default=True, metavar="N",
-              help="A run's score is the mean of its last N values.")  # fmt: skip
-@click.option("--as-of", metavar="DATE", help="Use the tags as of this date.")
+@click.option(
+    "--metric-last-n-average-window",
+    "last",
+    type=_POSITIVE,
+    default=100,
+    show_default=True,
+    metavar="N",
+    help="A run's score is the mean of its last N values.",
+)
 @STORE
 @OLD_WANDB_OPTIONS
 def compare_command(**options: Any) -> int:
@@ -64,7 +119,7 @@ def compare_command(**options: Any) -> int:
     a GitHub workflow shows as annotations and in the summary of the job. Exit status: 0 done, 1 the verdict named by
     --fail-on, 2 usage error.
     """
-    from a2perf.api.comparing import compare_stored
+    from a2perf.api.comparing import compare_groups
     from a2perf.rlops.compare.references import read_references
     from a2perf.rlops.compare.sentences import groups_text, summary, terminal_text
     from a2perf.rlops.compare.writing import FAIL_ON, output_stem, write
@@ -76,7 +131,7 @@ def compare_command(**options: Any) -> int:
     given = options["reference_scores"]
     references = read_references(given) if given is not None else {}
     store = Store(store_folder(options["store"]))
-    comparison = compare_stored(store, request, references=references)
+    comparison = compare_groups(request, store=store, references=references)
     groups = comparison.groups
     click.echo(groups_text(groups))
     files = write(groups, stem, with_figures=options["figures"], with_page=options["report"])
@@ -104,7 +159,6 @@ def _report_verdicts(comparison: Comparison, options: dict[str, Any]) -> None:
 def _request(options: dict[str, Any]) -> Request:
     from a2perf.rlops.compare.request import Request, choose_baseline, groups_of_tags
     from a2perf.rlops.compare.verdict import Tolerance
-    from a2perf.rlops.tags import parse_date
 
     if not options["tags"] and not options["exp_name"]:
         raise UserError("nothing to compare was named", hint="give --exp-name NAME --tags NEW latest")
@@ -121,7 +175,6 @@ def _request(options: dict[str, Any]) -> Request:
         tolerance=Tolerance(options["tolerance"], options["tolerance_absolute"], options["tolerance_unseen"]),
         confidence=options["confidence"],
         lower_is_better=frozenset(options["lower_is_better"]),
-        as_of=parse_date(options["as_of"]) if options["as_of"] else None,
         question=options["question"],
         gate=any(is_given(name) for name in _GATE_OPTIONS),
     )

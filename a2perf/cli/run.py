@@ -17,13 +17,16 @@ import click
 from a2perf.cli.launch_options import WITH_RESOURCES, LaunchOptions, launch_options
 from a2perf.cli.shared_options import PARTICIPANT_ARGS, Words, WordsCommand
 from a2perf.errors import ConfigError, command_line
-from a2perf.experiments.evaluator_run import SingleRun
+from a2perf.experiments.planning import PlannedRun, plan_runs
 from a2perf.launch.local import LocalLauncher
+from a2perf.runs.bundles.attempts import REASON_VARIABLE
+from a2perf.submission.given_paths import submission_folder
 from a2perf.submission.options import normalised, parse_participant_args
 from a2perf.submission.participant_gin import environment_bindings
 from a2perf.submission.run_options import OPTIONS, RunOptions, run_options
 from a2perf.system import LINUX
 
+_FOLDER_HINT = "give the folder that holds train.py and inference.py (a subcommand? `a2perf --help` lists them)"
 _TRUE, _FALSE = ("true", "1", "t", "yes", "y"), ("false", "0", "f", "no", "n")
 
 
@@ -41,38 +44,70 @@ class _RunCommand(WordsCommand):
 
 
 @click.command(cls=_RunCommand, context_settings=normalised())
-@click.option("--submission", "--participant-module-path", "submissions", cls=Words, required=True, metavar="DIR...",
-              help="Folder of the submission. Several make an experiment.")  # fmt: skip
 @click.option(
-    "--gin-config", "--submission-gin-config-path", "gin_configs", cls=Words, metavar="FILE...",
+    "--submission",
+    "--participant-module-path",
+    "submissions",
+    cls=Words,
+    required=True,
+    metavar="DIR...",
+    help="Folder of the submission. Several make an experiment.",
+)
+@click.option(
+    "--gin-config",
+    "--submission-gin-config-path",
+    "gin_configs",
+    cls=Words,
+    metavar="FILE...",
     help="Gin file, with --task by default inference.gin; looked up in the working directory, in the submission's "
     "folder (where it may bind few settings), and among the packaged files of --domain or --task. Several files run "
     "one after the other for every seed.",
-)  # fmt: skip
+)
 @click.option(
-    "--root-dir", metavar="DIR",
+    "--root-dir",
+    metavar="DIR",
     help="Folder of the run; default: runs/<submission>. An experiment writes to <submission>/<task>/seed_<n> below "
     "it; default: runs.",
-)  # fmt: skip
-@click.option("--gin-bindings", "--extra-gin-bindings", cls=Words, metavar="BINDING...",
-              help="Bindings that override the gin file, e.g. 'Submission.seed = 3'.")  # fmt: skip
+)
+@click.option(
+    "--gin-bindings",
+    "--extra-gin-bindings",
+    cls=Words,
+    metavar="BINDING...",
+    help="Bindings that override the gin file, e.g. 'Submission.seed = 3'.",
+)
 @PARTICIPANT_ARGS
 @click.option("--domain", metavar="NAME", help="Domain of the packaged gin files; `a2perf envs list` names them.")
 @click.option(
-    "--task", "--tasks", "--env-id", "tasks", cls=Words, metavar="NAME...",
+    "--task",
+    "--tasks",
+    "--env-id",
+    "tasks",
+    cls=Words,
+    metavar="NAME...",
     help="Task; sets the environment and selects its packaged gin files. Also the id of any environment of Gymnasium, "
     "with its package if it has to be imported: CartPole-v1, my_envs:Lander-v0. Several make an experiment.",
-)  # fmt: skip
+)
 @click.option("--env-kwargs", metavar="JSON", help="Arguments of the environment, as a JSON object.")
-@click.option("--seed", "--seeds", "seeds", cls=Words, metavar="N...",
-              help="Seed of the run. Several, e.g. 0 1 2 or 0-9, make an experiment.")  # fmt: skip
+@click.option(
+    "--seed",
+    "--seeds",
+    "seeds",
+    cls=Words,
+    metavar="N...",
+    help="Seed of the run. Several, e.g. 0 1 2 or 0-9, make an experiment.",
+)
 @click.option("--num-seeds", type=click.IntRange(min=1), hidden=True)
 @click.option("--cpus", type=float, hidden=True)
 @run_options(one_run=True, without=("metric_values_dir",))
 @launch_options(
-    "workers", "launcher", "force", "retry", launcher=WITH_RESOURCES,
+    "workers",
+    "launcher",
+    "force",
+    "retry",
+    launcher=WITH_RESOURCES,
     workers={"default": None, "help": "Number of runs at the same time; default: 1.", "show_default": False},
-)  # fmt: skip
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.option("--verbosity", metavar="LEVEL", help="Messages of the run: debug, info, warning, error or fatal.")
 def run(**options: Any) -> int:
@@ -94,7 +129,7 @@ def run(**options: Any) -> int:
     interrupted. Exit status of an experiment: 0 all runs finished, 1 some failed, 3 infrastructure.
     """  # noqa: D301
     for given in options["submissions"]:
-        _check_folder(given)
+        submission_folder(given, _FOLDER_HINT)
     if not options["gin_configs"]:
         if not options["tasks"]:
             raise ConfigError("neither --gin-config nor --task was given", hint="add --gin-config FILE or --task NAME")
@@ -108,7 +143,7 @@ def run(**options: Any) -> int:
     options["tasks"] = tuple(name for given in options["tasks"] for name in given.split(",") if name)
     options["seeds"] = _seeds(options["seeds"], options["num_seeds"])
     many = any(len(options[name]) > 1 for name in ("submissions", "gin_configs", "tasks", "seeds"))
-    if many or any(options[name] for name in ("num_seeds", "workers", "retry")):
+    if many or options["num_seeds"] or options["workers"]:
         return _experiment(options, chosen, launch)
     return _one_run(options, chosen, launch)
 
@@ -123,55 +158,51 @@ def _environment_bindings(given: str | None) -> list[str]:
 
 
 def _one_run(options: dict[str, Any], chosen: RunOptions, launch: LaunchOptions) -> int:
-    folder = Path(options["submissions"][0]).expanduser()
-    single = SingleRun(
-        submission=folder, gin_config=options["gin_configs"][0],
-        root=options["root_dir"] or str(Path("runs") / folder.resolve().name), task=next(iter(options["tasks"]), None),
+    folder, settings = Path(options["submissions"][0]).expanduser(), _settings(options, chosen, launch)
+    settings["flags"] += (*["--force"] * options["force"], *["--json"] * options["as_json"])
+    run = PlannedRun(
+        submission=folder,
+        gin_file=options["gin_configs"][0],
+        root=options["root_dir"] or Path("runs") / folder.resolve().name,
+        task=next(iter(options["tasks"]), None),
         seed=next(iter(options["seeds"]), None),
-        **{name: options[name] for name in ("participant_args", "domain", "verbosity")}, options=chosen,
-        bindings=tuple(options["gin_bindings"]), force=options["force"], as_json=options["as_json"],
-        resources=launch.resources(chosen),
-    )  # fmt: skip
+        env={REASON_VARIABLE: reason} if (reason := launch.restart().reason) else {},
+        **settings,
+    )
     launcher = launch.launcher()
     if isinstance(launcher, LocalLauncher):
         launcher.forks = LINUX and bool(click.get_current_context().obj)
-    return launcher.run(single.command())
+    return launcher.run(run.command())
 
 
 def _experiment(options: dict[str, Any], chosen: RunOptions, launch: LaunchOptions) -> int:
-    from a2perf.cli.experiment import run_experiment
-    from a2perf.experiments.experiment import Experiment
+    from a2perf.cli.experiment import run_specs
 
     for name in chosen.given:
         if OPTIONS[name].one_run:
             raise ConfigError(f"{_flag(name)} is for one run, this is an experiment", hint=f"leave {_flag(name)} out")
-    experiment = Experiment(
-        root=Path(options["root_dir"] or "runs").expanduser().absolute(),
-        submissions=tuple(Path(given).expanduser() for given in options["submissions"]),
-        gin_configs=tuple(options["gin_configs"]),
+    root = Path(options["root_dir"] or "runs").expanduser().absolute()
+    specs = plan_runs(
+        root,
+        [Path(given).expanduser() for given in options["submissions"]],
+        options["gin_configs"],
         tasks=options["tasks"],
         seeds=options["seeds"] or (0,),
-        domain=options["domain"],
-        bindings=tuple(options["gin_bindings"]),
-        flags=(*chosen.with_(memory_limit_bytes=None).words(), *_given("verbosity", options)),
-        participant_args=options["participant_args"],
-        resources=launch.resources(chosen),
+        **_settings(options, chosen, launch),
     )
-    return run_experiment(experiment, launch, json_output=options["as_json"])
+    return run_specs(specs, root, launch, json_output=options["as_json"])
 
 
-def _check_folder(given: str) -> None:
-    folder = Path(given).expanduser()
-    if not folder.is_dir():
-        kind = "is a file" if folder.exists() else "does not exist"
-        raise ConfigError(
-            f"the submission folder {given} {kind}",
-            hint="give the folder that holds train.py and inference.py (a subcommand? `a2perf --help` lists them)",
-        )
-
-
-def _given(name: str, options: dict[str, Any]) -> list[str]:
-    return [] if options[name] in (None, "") else [_flag(name), str(options[name])]
+def _settings(options: dict[str, Any], chosen: RunOptions, launch: LaunchOptions) -> dict[str, Any]:
+    """Returns the settings that every run of the command has, as fields of ``PlannedRun``."""
+    return {
+        "domain": options["domain"],
+        "participant_args": options["participant_args"],
+        "options": chosen,
+        "bindings": tuple(options["gin_bindings"]),
+        "flags": ("--verbosity", options["verbosity"]) if options["verbosity"] else (),
+        "resources": launch.resources(chosen),
+    }
 
 
 def _flag(name: str) -> str:
@@ -199,7 +230,7 @@ def _span(word: str) -> Sequence[int]:
 def _plain_words(command: click.Command, ctx: click.Context, words: Sequence[str]) -> list[str]:
     """Returns the words of a command line without the forms that only absl-py has.
 
-    They are ``--flagfile``, ``--noflag``, ``--flag=true`` and ``--helpfull``. absl reads the flag files.
+    They are ``--flagfile``, ``--noflag``, ``--flag=true``, ``-flag`` and ``--helpfull``. absl reads the flag files.
 
     Raises:
         ConfigError: a flag file cannot be read.
@@ -212,11 +243,14 @@ def _plain_words(command: click.Command, ctx: click.Context, words: Sequence[str
         for name in map(normalise, option.opts)
         if name.startswith("--")
     }
+    long = {normalise(name.removeprefix("--")) for option in command.params for name in option.opts if name[:2] == "--"}
     found: list[str] = []
     given = list(_expanded(words))
     for position, word in enumerate(given):
         if word == "--":
             return [*found, *given[position:]]
+        if word.startswith("-") and normalise(word[1:].partition("=")[0]) in long:
+            word = f"-{word}"
         name, equals, value = word.partition("=")
         name = normalise(name.lstrip("-")) if word.startswith("--") else ""
         if name in ("helpfull", "helpshort"):

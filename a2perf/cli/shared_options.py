@@ -29,17 +29,22 @@ class _Profile(click.Choice):  # type: ignore[type-arg]  # generic from click 8.
 
 
 PROFILE_OPTION = click.option(
-    "--profile", type=_Profile(("corrected", "upstream")), default="corrected", show_default=True,
+    "--profile",
+    type=_Profile(("corrected", "upstream")),
+    default="corrected",
+    show_default=True,
     help="Formulas of metrics: corrected, or as in the upstream platform.",
-)  # fmt: skip
+)
 PARTICIPANT_ARGS = click.option(
     "--participant-args", default="", metavar="K=V,...", help="Arguments of train() and load_policy(), as strings."
 )
 STORE = click.option("--store", metavar="DIR", help="Experiment store. Default: $A2PERF_STORE, otherwise ./runs.")
 TRUSTED_KEYS = click.option(
-    "--trusted-keys", type=click.Path(exists=True, path_type=Path), metavar="DIR_OR_FILE",
-    help="Trusted public keys. Signatures by other keys are listed as \"unknown key\".",
-)  # fmt: skip
+    "--trusted-keys",
+    type=click.Path(exists=True, path_type=Path),
+    metavar="DIR_OR_FILE",
+    help='Trusted public keys. Signatures by other keys are listed as "unknown key".',
+)
 
 
 def several(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -53,8 +58,16 @@ def several(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return add
 
 
+def _say_what_is_read(context: click.Context, option: click.Parameter, value: str | None) -> None:
+    if value:
+        click.echo(
+            f"{option.opts[0]} has no effect: runs are read from files; `a2perf rlops import` takes W&B's", err=True
+        )
+
+
 OLD_WANDB_OPTIONS = several(
-    click.option("--wandb-project-name", hidden=True), click.option("--wandb-entity", hidden=True)
+    click.option("--wandb-project-name", hidden=True, callback=_say_what_is_read),
+    click.option("--wandb-entity", hidden=True),
 )
 """Accepted for old command lines; a store has no projects or entities."""
 

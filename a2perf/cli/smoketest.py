@@ -20,17 +20,25 @@ _TIME_LIMIT_S = 300.0
 @click.option("--algorithms", cls=Words, metavar="NAME...", help="Algorithms of Stable-Baselines3: sac ppo dqn ...")
 @click.option("--submissions", cls=Words, metavar="DIR...", help="Folders of submissions.")
 @click.option("--env-ids", cls=Words, required=True, metavar="ENV...", help="Environments, or tasks of submissions.")
-@click.option("--steps", type=click.IntRange(min=1), default=200, show_default=True,
-              help="Environment steps per training run.")  # fmt: skip
-@click.option("--n-jobs", type=click.IntRange(min=1), default=1, show_default=True,
-              help="Number of pairs at the same time.")  # fmt: skip
+@click.option(
+    "--steps", type=click.IntRange(min=1), default=200, show_default=True, help="Environment steps per training run."
+)
+@click.option(
+    "--n-jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Number of pairs at the same time."
+)
 @launch_options(
     "run_time_limit_s",
     run_time_limit_s={"default": f"{_TIME_LIMIT_S:g}", "show_default": True, "help": "Wall-time limit per pair."},
 )
 @click.option("--fail-fast", is_flag=True, help="Stop after the first failure.")
-@click.option("--report", type=click.Path(path_type=Path), default=Path("runs", "smoke_test"), show_default=True,
-              metavar="DIR", help="Folder of models, videos, logs and results.")  # fmt: skip
+@click.option(
+    "--report",
+    type=click.Path(path_type=Path),
+    default=Path("runs", "smoke_test"),
+    show_default=True,
+    metavar="DIR",
+    help="Folder of models, videos, logs and results.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 def smoketest(**options: Any) -> int:
     """Construct, train, record, save and reload every algorithm or submission on every environment.
@@ -41,7 +49,8 @@ def smoketest(**options: Any) -> int:
     from rich.table import Table
 
     from a2perf.experiments.needs import require_training
-    from a2perf.experiments.smoke_test import PHASES, plan, suite_of, try_pairs, write_results
+    from a2perf.experiments.runners.smoke import PHASES
+    from a2perf.experiments.smoke_test import plan, suite_of, try_pairs, write_results
     from a2perf.launch import Conductor, get_launcher
 
     time_limit_s = LaunchOptions(options).resources().wall_s or _TIME_LIMIT_S
@@ -56,9 +65,14 @@ def smoketest(**options: Any) -> int:
     click.echo(f"Smoke-testing {len(tried)} pairs ({len(pairs) - len(tried)} excluded) ...", err=True)
     with Conductor(get_launcher("local"), options["n_jobs"]) as conductor:
         try_pairs(
-            pairs, options["report"], conductor, steps=options["steps"], time_limit_s=time_limit_s,
-            fail_fast=options["fail_fast"], say=lambda line: click.echo(line, err=True),
-        )  # fmt: skip
+            pairs,
+            options["report"],
+            conductor,
+            steps=options["steps"],
+            time_limit_s=time_limit_s,
+            fail_fast=options["fail_fast"],
+            say=lambda line: click.echo(line, err=True),
+        )
     write_results(options["report"], pairs)
     annotate(suite_of(pairs), to_errors=options["as_json"])
     if options["as_json"]:

@@ -20,9 +20,12 @@ from a2perf.submission.templates import choose_task, create_submission, template
 
 @click.command(context_settings=normalised())
 @click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
-@click.option("--template", metavar=f"[{'|'.join(templates())}]",
-              help="numpy (default) learns any task of a2perf with one action per step; minimal (default for other "
-                   "environments) acts at random.")  # fmt: skip
+@click.option(
+    "--template",
+    metavar=f"[{'|'.join(templates())}]",
+    help="numpy (default) learns any task of a2perf with one action per step; minimal (default for other "
+    "environments) acts at random.",
+)
 @click.option("--task", "--env-id", "task", metavar="NAME", help="Task, or id of an environment, of the gin files.")
 def init(folder: Path, template: str | None, task: str | None) -> int:
     """Create a submission in DIR: a complete repository to start from.
@@ -35,7 +38,7 @@ def init(folder: Path, template: str | None, task: str | None) -> int:
         choose_task(folder, chosen.domain, chosen.env_id, chosen.kwargs)
     gin = [name for name in ("training.gin", "inference.gin") if (folder / name).exists()]
     runs = Path("runs", folder.resolve().name)
-    launch = ("a2perf-launch", "--submission", folder, "--gin_config", *gin, "--root_dir", runs)
+    launch = ("a2perf", "run", "--submission", folder, "--gin_config", *gin, "--root_dir", runs)
     if chosen is not None and ":" in chosen.name:  # a submission's gin file names no package
         launch += ("--env_id", chosen.name)
     click.echo(f"Created {folder}; {folder / 'README.md'} explains its files.\n\nNext steps:")
@@ -49,21 +52,38 @@ def init(folder: Path, template: str | None, task: str | None) -> int:
 @click.option("--env-id", metavar="ID", help="Environment of the trial. Default: the one in the gin files.")
 @click.option("--steps", default=20, show_default=True, type=click.IntRange(min=1), help="Environment steps to run.")
 @click.option(
-    "--train-time-limit-s", "--train-limit", "train_limit", default=30.0, show_default=True, metavar="SECONDS",
-    type=click.FloatRange(min=0, min_open=True), help="Wall-clock limit of the trial training run.",
-)  # fmt: skip
-@click.option("--artifacts", type=click.Path(path_type=Path), metavar="DIR",
-              help="Load these artifacts instead of training.")  # fmt: skip
+    "--train-time-limit-s",
+    "--train-limit",
+    "train_limit",
+    default=30.0,
+    show_default=True,
+    metavar="SECONDS",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Wall-clock limit of the trial training run.",
+)
+@click.option(
+    "--artifacts", type=click.Path(path_type=Path), metavar="DIR", help="Load these artifacts instead of training."
+)
 @PARTICIPANT_ARGS
 @run_options(
-    "sandbox", "allow_weaker", "python_env", "participant_python", "datasets_path",
+    "sandbox",
+    "allow_weaker",
+    "python_env",
+    "participant_python",
+    "datasets_path",
     "trust_submission_config",
-)  # fmt: skip
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 def check(
-    folder: Path, env_id: str | None, steps: int, train_limit: float, artifacts: Path | None, participant_args: str,
-    as_json: bool, **chosen: Any,
-) -> int:  # fmt: skip
+    folder: Path,
+    env_id: str | None,
+    steps: int,
+    train_limit: float,
+    artifacts: Path | None,
+    participant_args: str,
+    as_json: bool,
+    **chosen: Any,
+) -> int:
     """Check the submission in DIR and list every problem at once.
 
     \b

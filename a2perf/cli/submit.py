@@ -21,19 +21,39 @@ from a2perf.submission.run_options import RunOptions, run_options
 
 @click.command(name="submit", context_settings=normalised())
 @click.argument("submission", type=click.Path(path_type=Path), metavar="SUBMISSION")
-@click.option("-o", "--output", "folder", required=True, type=click.Path(path_type=Path), metavar="DIR",
-              help="Output folder: bundles, protocol.json and summary.md.")  # fmt: skip
+@click.option(
+    "-o",
+    "--output",
+    "folder",
+    required=True,
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Output folder: bundles, protocol.json and summary.md.",
+)
 @click.option("--protocol", "name", default=protocols.LATEST, show_default=True, help="Version of the protocol.")
 @click.option("--task", "tasks", multiple=True, metavar="T", help="Only this task; repeatable.")
 @click.option("--domain", metavar="NAME", help="Only the core tasks of this domain.")
-@click.option("--track", type=click.Choice(get_args(Track)), default="open", show_default=True,
-              help="Training budget: environment steps, energy, or none.")  # fmt: skip
+@click.option(
+    "--track",
+    type=click.Choice(get_args(Track)),
+    default="open",
+    show_default=True,
+    help="Training budget: environment steps, energy, or none.",
+)
 @click.option("--quick", is_flag=True, help="Run a reduced protocol for a first try; the result is not rankable.")
-@click.option("--generalization/--no-generalization", default=True, show_default=True,
-              help="Run the generalization tasks of the protocol too.")  # fmt: skip
+@click.option(
+    "--generalization/--no-generalization",
+    default=True,
+    show_default=True,
+    help="Run the generalization tasks of the protocol too.",
+)
 @PARTICIPANT_ARGS
-@click.option("--gin-bindings", multiple=True, metavar="BINDING",
-              help="Binding for every run; the result is not rankable. Repeatable.")  # fmt: skip
+@click.option(
+    "--gin-bindings",
+    multiple=True,
+    metavar="BINDING",
+    help="Binding for every run; the result is not rankable. Repeatable.",
+)
 @run_options(
     *RUN_OPTIONS,
     public_seeds={
@@ -41,16 +61,26 @@ from a2perf.submission.run_options import RunOptions, run_options
     },
 )
 @launch_options(
-    "launcher", "workers", "retry",
-    retry={"type": click.Choice(("infrastructure",)), "help": "Run again if the infrastructure failed after the "
-           "participant had started; recorded in the run."},
+    "launcher",
+    "workers",
+    "retry",
+    retry={
+        "type": click.Choice(("infrastructure",)),
+        "help": "Run again if the infrastructure failed after the participant had started; recorded in the run.",
+    },
     workers={"help": "Number of runs at the same time; several runs disturb each other's times and energy."},
-)  # fmt: skip
+)
 @click.option("--json", "as_json", is_flag=True, help="Print protocol.json.")
 def submit_command(
-    submission: Path, folder: Path, name: str, tasks: tuple[str, ...], domain: str | None,
-    gin_bindings: tuple[str, ...], as_json: bool, **given: Any,
-) -> int:  # fmt: skip
+    submission: Path,
+    folder: Path,
+    name: str,
+    tasks: tuple[str, ...],
+    domain: str | None,
+    gin_bindings: tuple[str, ...],
+    as_json: bool,
+    **given: Any,
+) -> int:
     """Run a whole protocol: train and evaluate every task and seed, and score them against the stored references.
 
     \b
@@ -69,9 +99,17 @@ def submit_command(
     given["participant_args"] = parse_participant_args(given["participant_args"])
     try:
         result = submit(
-            submission, folder, protocol=name, tasks=tasks, domain=domain, bindings=gin_bindings, **launch.for_many(),
-            progress="lines" if as_json else None, **given, **options.given,
-        )  # fmt: skip
+            submission,
+            folder,
+            protocol=name,
+            tasks=tasks,
+            domain=domain,
+            bindings=gin_bindings,
+            **launch.for_many(),
+            progress="lines" if as_json else None,
+            **given,
+            **options.given,
+        )
     except RunFailed as error:
         if error.bundle is None:
             raise

@@ -22,13 +22,30 @@ from a2perf.submission.run_options import run_options
 @click.option("--root-dir", metavar="DIR", help="Folder of the run. Default: a new folder of the store.")
 @STORE
 @run_options("sandbox", sandbox={"default": "process", "show_default": True, "help": "How the script is confined."})
-@click.option("--test-episodes", type=click.IntRange(0), default=25, show_default=True, metavar="N",
-              help="Number of test episodes after training.")  # fmt: skip
-@click.option("--videos", type=click.IntRange(0), default=5, show_default=True, metavar="N",
-              help="Number of test episodes that are filmed.")  # fmt: skip
+@click.option(
+    "--test-episodes",
+    type=click.IntRange(0),
+    default=25,
+    show_default=True,
+    metavar="N",
+    help="Number of test episodes after training.",
+)
+@click.option(
+    "--videos",
+    type=click.IntRange(0),
+    default=5,
+    show_default=True,
+    metavar="N",
+    help="Number of test episodes that are filmed.",
+)
 @launch_options("run_time_limit_s", "force")
-@click.option("--wandb-project-name", "mirror", default="", metavar="[ENTITY/]NAME",
-              help="Project of Weights & Biases that receives a copy of the values.")  # fmt: skip
+@click.option(
+    "--wandb-project-name",
+    "mirror",
+    default="",
+    metavar="[ENTITY/]NAME",
+    help="Project of Weights & Biases that receives a copy of the values.",
+)
 @click.option("--wandb-entity", "mirror_entity", default="", hidden=True)
 def wrap(
     words: tuple[str, ...], env: str | None, seed: int | None, root_dir: str | None, store: str | None, **given: Any

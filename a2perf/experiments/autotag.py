@@ -28,9 +28,29 @@ _SHORT = 8
 _OUTPUT_FOLDERS = ("runs", "wandb", "videos", "slurm", "mlruns", "logs", "outputs")
 _NOT_CODE = {*_OUTPUT_FOLDERS, "__pycache__", "node_modules", "venv", "site-packages"}
 _CODE_SUFFIXES = {
-    ".py", ".pyx", ".ipynb", ".gin", ".yaml", ".yml", ".toml", ".cfg", ".ini", ".json", ".sh", ".txt", ".md",
-    ".c", ".h", ".cc", ".cpp", ".hpp", ".cu", ".rs", ".xml", ".urdf",
-}  # fmt: skip
+    ".py",
+    ".pyx",
+    ".ipynb",
+    ".gin",
+    ".yaml",
+    ".yml",
+    ".toml",
+    ".cfg",
+    ".ini",
+    ".json",
+    ".sh",
+    ".txt",
+    ".md",
+    ".c",
+    ".h",
+    ".cc",
+    ".cpp",
+    ".hpp",
+    ".cu",
+    ".rs",
+    ".xml",
+    ".urdf",
+}
 _MOST_FILES = 20_000
 _LARGEST_FILE_BYTES = 8 << 20
 # variable -> pattern of its value; the number is the first group
@@ -197,8 +217,12 @@ def _git_bytes(folder: Path, *arguments: str) -> bytes | None:
     try:
         done = subprocess.run(
             ["git", "-C", str(folder), *arguments],
-            capture_output=True, timeout=_GIT_TIMEOUT_S, check=False, env=environment, stdin=subprocess.DEVNULL,
-        )  # fmt: skip
+            capture_output=True,
+            timeout=_GIT_TIMEOUT_S,
+            check=False,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+        )
     except (OSError, subprocess.SubprocessError):
         return None
     return done.stdout if done.returncode == 0 else None

@@ -1,6 +1,6 @@
 """One run of a plain command, recorded as a bundle, and the plan that all runs of a benchmark matrix share.
 
-    python -m a2perf.experiments.command_run PLAN -- COMMAND... --env-id E --seed N
+    python -m a2perf.experiments.command_run PLAN ENV_ID SEED
 
 A launcher starts this process. It opens the bundle ``R/command``, runs the command in the working directory of the
 plan, writes its output to ``logs/output.log``, samples its costs, and collects its logs: the files in
@@ -99,6 +99,10 @@ class MatrixPlan(Record, kw_only=True):
         """Returns the folder of a run."""
         return self.store / folder_name(self.experiment) / folder_name(env_id) / self.version() / f"seed_{seed}"
 
+    def command(self, env_id: str, seed: int) -> tuple[str, ...]:
+        """Returns the words of a plain command for one run."""
+        return (*self.words, "--env-id", env_id, "--seed", str(seed))
+
     def record(self, env_id: str, seed: int, words: Sequence[str]) -> ExperimentRun:
         """Returns ``rlops.json`` of a run."""
         config = {**config_of(words), "env_id": env_id, "seed": seed}
@@ -125,12 +129,9 @@ class MatrixPlan(Record, kw_only=True):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command of a plan and returns the exit status."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    plan, env_id, seed = sys.argv[1:] if arguments is None else arguments
     try:
-        if len(given) < 3 or given[1] != "--":
-            raise UserError("usage: python -m a2perf.experiments.command_run PLAN -- COMMAND... --env-id E --seed N")
-        plan = read_record(Path(given[0]), MatrixPlan)
-        return run_command(plan, given[2:])
+        return run_command(read_record(Path(plan), MatrixPlan), env_id, int(seed))
     except UserError as error:
         print(f"a2perf: {error}", file=sys.stderr)
         return int(error.exit_code)
@@ -139,26 +140,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return int(ExitCode.INFRASTRUCTURE)
 
 
-def run_command(plan: MatrixPlan, words: Sequence[str]) -> int:
-    """Runs one command of a plan.
-
-    Args:
-        words: the whole command, with ``--env-id`` and ``--seed`` at its end.
+def run_command(plan: MatrixPlan, env_id: str, seed: int) -> int:
+    """Runs the command of a plan in one environment with one seed.
 
     Raises:
-        UserError: these flags are missing, or the bundle belongs to another run or process.
+        UserError: the bundle belongs to another run or process.
     """
-    if len(words) < 5 or words[-4] != "--env-id" or words[-2] != "--seed" or not words[-1].lstrip("-").isdecimal():
-        raise UserError("the command does not end with --env-id ENV --seed N")
-    env_id, seed = words[-3], int(words[-1])
-    run = plan.run_folder(env_id, seed)
+    run, words = plan.run_folder(env_id, seed), plan.command(env_id, seed)
     record = plan.record(env_id, seed, words)
     if not (run / RUN_FILE).exists():
         write_record(run / RUN_FILE, record)
     manifest = command_manifest(
-        env_id, seed, submission=plan.code, seeds={}, command=list(words), config_sha256=plan.digest(),
+        env_id,
+        seed,
+        submission=plan.code,
+        seeds={},
+        command=list(words),
+        config_sha256=plan.digest(),
         executable=sys.executable,
-    )  # fmt: skip
+    )
     bundle = open_bundle(run / COMMAND_MODE, manifest, "# a plain command has no gin\n")
     if isinstance(bundle, Finished):
         print(f"{run.relative_to(plan.store)}: finished before, kept")
@@ -196,8 +196,12 @@ class _Attempt:
             try:
                 self.process = subprocess.Popen(
                     [*(through if POSIX else ()), *self.words],
-                    cwd=cwd, env=self._environment(), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                )  # fmt: skip
+                    cwd=cwd,
+                    env=self._environment(),
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                )
             except OSError as error:
                 sampler.stop()
                 return self._finish(None, f"could not be started: {error.strerror}")

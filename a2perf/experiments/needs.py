@@ -12,7 +12,8 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from a2perf.errors import ConfigError, MissingDependency, UserError, did_you_mean
+from a2perf.domains.any_environment import register
+from a2perf.errors import MissingDependency, UserError, did_you_mean
 from a2perf.runs.bundles.bundle_reader import BundleReader
 from a2perf.runs.bundles.files import files_of
 from a2perf.runs.bundles.layout import MODES, bundle_path
@@ -36,8 +37,9 @@ def find_submission(folder: Path, near: Path | None = None) -> Path:
 def resolve_env_id(env_id: str) -> tuple[str, str]:
     """Returns an installed id for the id of a configuration.
 
-    Imports the packages that register ids on request. If the requested version is not installed, the next newer one is
-    used, or else the newest older one, because old versions often depend on packages that no longer exist.
+    Imports the package of ``my_envs:ID``, and those that register ids on request. If the requested version is not
+    installed, the next newer one is used, or else the newest older one, because old versions often depend on packages
+    that no longer exist.
 
     Returns:
         The id, and a notice if it differs from the requested one.
@@ -47,6 +49,7 @@ def resolve_env_id(env_id: str) -> tuple[str, str]:
     """
     import gymnasium
 
+    env_id = register(env_id)
     if env_id in gymnasium.registry:
         return env_id, ""
     for package in _PACKAGES:
@@ -69,19 +72,6 @@ def resolve_env_id(env_id: str) -> tuple[str, str]:
     newer = [version for version in versions if version > wanted]
     found_id = versions[min(newer) if newer else max(versions)]
     return found_id, f"{env_id} is not installed; {found_id} is used, so numbers of {env_id} do not compare"
-
-
-def require_folder(folder: Path) -> None:
-    """Checks that the folder of a submission exists.
-
-    Raises:
-        ConfigError: it does not, or is a file.
-    """
-    if not folder.is_dir():
-        kind = "is a file" if folder.exists() else "does not exist"
-        raise ConfigError(
-            f"the submission folder {folder} {kind}", hint="give the folder that holds train.py and inference.py"
-        )
 
 
 def require_training(env_ids: Iterable[str]) -> None:

@@ -1,4 +1,4 @@
-"""The runs that a protocol requires of a submission, each as the command of one evaluator.
+"""The runs that a protocol requires of a submission.
 
 A root folder ``<task>/seed_<n>`` holds the training run and the evaluation of one seed. The packaged gin files of the
 task define the tracking; the settings that the protocol fixes override them binding by binding.
@@ -14,20 +14,24 @@ from typing import Any
 
 from a2perf.domains.registry import get_domain, packaged_gin_file
 from a2perf.errors import ConfigError
-from a2perf.experiments.evaluator_run import evaluator_run, identity_hash
+from a2perf.experiments.planning import PlannedRun
 from a2perf.launch.run_spec import RunSpec
 from a2perf.metrics.protocol import Protocol, ProtocolTask, Track
 from a2perf.submission.evaluator.submitted.folder_content import identify_submission
-from a2perf.submission.run_options import OPTIONS, RunOptions, service_options
+from a2perf.submission.run_options import RunOptions, service_options
 
 STEPS_VARIABLE, ENERGY_VARIABLE = "A2PERF_TRAIN_STEPS", "A2PERF_TRAIN_ENERGY_KWH"
 """Environment variables with the budget of a training run, for the participant."""
 
 _OF_THE_PLAN = tuple(f"Submission.{name}" for name in ("mode", "domain", "seed", "public_seeds", "seeds_from"))
 RUN_OPTIONS = (
-    "sandbox", "python_env", "participant_python", "datasets_path", "public_seeds",
+    "sandbox",
+    "python_env",
+    "participant_python",
+    "datasets_path",
+    "public_seeds",
     *(option.name for option in service_options() if not option.one_run),
-)  # fmt: skip
+)
 """Options of every run that a protocol does not fix, in the order of their flags."""
 
 
@@ -63,44 +67,6 @@ class SubmitRequest:
         return [name for service in self.options.services() for name in service.names()]
 
 
-@dataclass(frozen=True)
-class ProtocolRun:
-    """One run.
-
-    Attributes:
-        task: the protocol's task or a view of it; for generalization the task of the training run.
-        gin_file: path below the packaged files of the task's domain.
-        flags: flags of the evaluator other than submission, gin file and root folder.
-    """
-
-    task: str
-    seed: int
-    mode: str
-    after: str | None
-    gin_file: str
-    flags: tuple[str, ...]
-    env: tuple[tuple[str, str], ...]
-
-    @property
-    def root(self) -> str:
-        """The run's root folder, below the folder of the whole submission."""
-        return f"{self.task}/seed_{self.seed}"
-
-    @property
-    def key(self) -> str:
-        """The bundle's folder, which is also the name of the run."""
-        return f"{self.root}/{self.mode}"
-
-    def env_ids(self, request: SubmitRequest) -> list[str]:
-        """Returns the ids of the environments that it makes."""
-        task = request.protocol.task(self.task)
-        if self.mode != "generalization":
-            return [task.env_id]
-        return [
-            get_domain(task.domain).task(name).env_id for name in request.protocol.generalization[task.domain].tasks
-        ]
-
-
 def requested_tasks(found: Protocol, tasks: Sequence[str], domain: str | None) -> list[str]:
     """Returns the names of the given tasks or views of tasks, or of the core tasks of one or all domains.
 
@@ -121,26 +87,29 @@ def requested_tasks(found: Protocol, tasks: Sequence[str], domain: str | None) -
     return [task.name for task in core]
 
 
-def plan(request: SubmitRequest) -> list[ProtocolRun]:
-    """Returns the runs sorted by task and seed.
+def plan(request: SubmitRequest, folder: Path) -> list[RunSpec]:
+    """Returns the runs sorted by task and seed, each named by the path of its bundle below the folder.
 
     Raises:
         ConfigError: a binding sets a value that the protocol fixes.
         UserError: the protocol does not have a task.
     """
     learns = trains(request.submission)
-    runs: list[ProtocolRun] = []
+    content = identify_submission(request.submission.absolute(), root=folder).sha256
+    specs: list[RunSpec] = []
+
+    def add(task: ProtocolTask, seed: int, mode: str, fixed: Mapping[str, Any], after: RunSpec | None) -> RunSpec:
+        specs.append(_spec(request, folder, content, task, seed, mode, fixed, after))
+        return specs[-1]
+
     for name in request.tasks:
         task = request.protocol.task(name)
         generalization = request.protocol.generalization.get(task.domain)
         trained_on = None if generalization is None else generalization.trained_on
         on_this = request.generalization and trained_on == request.protocol.ranked_task(name)
         for number, seed in enumerate(seeds_of(task, request)):
-            after = None
-            if learns:
-                runs.append(_run(request, task, seed, "train", None, _training(request, task)))
-                after = runs[-1].key
-            runs.append(_run(request, task, seed, "inference", after, _inference(request, task, first=number == 0)))
+            trained = add(task, seed, "train", _training(request, task), None) if learns else None
+            add(task, seed, "inference", _inference(request, task, first=number == 0), trained)
             if on_this and generalization is not None:
                 episodes = _least(generalization.episodes, request.protocol.quick.episodes, request)
                 fixed = {
@@ -148,39 +117,16 @@ def plan(request: SubmitRequest) -> list[ProtocolRun]:
                     "Submission.generalization_tasks": list(generalization.tasks),
                     **_bindings(get_domain(task.domain).view_arguments(task.env_kwargs)),
                 }
-                runs.append(_run(request, task, seed, "generalization", after, fixed))
-    return runs
+                add(task, seed, "generalization", fixed, trained)
+    return specs
 
 
-def run_specs(request: SubmitRequest, runs: Sequence[ProtocolRun], folder: Path) -> list[RunSpec]:
-    """Returns the runs as specifications; their keys depend on code and configuration."""
-    submission = request.submission.absolute()
-    content = identify_submission(submission, root=folder).sha256
-    keys: dict[str, str] = {}
-    found: list[RunSpec] = []
-    for run in runs:
-        domain = request.protocol.task(run.task).domain
-        # without a file of the task: the file that any environment of Gymnasium has
-        gin_file = packaged_gin_file(domain, run.gin_file) or packaged_gin_file(domain, f"{run.mode}.gin")
-        if gin_file is None:
-            raise ConfigError(f"{run.task} needs the packaged gin file {run.gin_file}", hint="install a2perf again")
-        spec = evaluator_run(
-            run.key,
-            (folder / run.root).absolute(),
-            run.mode,
-            submission=submission,
-            gin_file=gin_file,
-            flags=run.flags,
-            digest=identity_hash([content, run.gin_file, run.flags, run.env]),
-            data={"submission": submission.name, "task": run.task, "seed": run.seed, "mode": run.mode},
-            domain=domain,
-            env=dict(run.env),
-            readable=(gin_file,),
-            after=None if run.after is None else keys[run.after],
-        )
-        keys[run.key] = spec.key
-        found.append(spec)
-    return found
+def env_ids(request: SubmitRequest, spec: RunSpec) -> list[str]:
+    """Returns the ids of the environments that a run makes."""
+    task = request.protocol.task(str(spec.data["task"]))
+    if spec.data["mode"] != "generalization":
+        return [task.env_id]
+    return [get_domain(task.domain).task(name).env_id for name in request.protocol.generalization[task.domain].tasks]
 
 
 def seeds_of(task: ProtocolTask, request: SubmitRequest) -> Sequence[int]:
@@ -214,7 +160,7 @@ def _training(request: SubmitRequest, task: ProtocolTask) -> dict[str, Any]:
         "Submission.train_time_limit_s": request.protocol.quick.train_time_limit_s if request.quick else None,
         "create_domain.env_name": task.env_id,
     }
-    passed = [variable for variable, _ in _budget_variables(request, task)]
+    passed = list(_budget_variables(request, task))
     if passed:
         fixed["Submission.pass_environment"] = passed
     return fixed | _bindings({**task.env_kwargs, **task.train_kwargs})
@@ -224,7 +170,7 @@ def _inference(request: SubmitRequest, task: ProtocolTask, *, first: bool) -> di
     evaluation, quick = task.evaluation, request.protocol.quick
     fixed: dict[str, Any] = {
         "Submission.num_inference_episodes": _least(evaluation.episodes, quick.episodes, request),
-        "Submission.num_inference_steps": _least(evaluation.timed_calls, quick.timed_calls, request),
+        "Submission.num_inference_steps": None,  # the scored steps are timed, and further calls if they are few
         "Submission.num_warmup_steps": _least(evaluation.warmup_calls, quick.warmup_calls, request),
         "Submission.time_participant_code": True,
         "Submission.inference_data": "fresh",
@@ -240,9 +186,16 @@ def _bindings(env_kwargs: Mapping[str, Any]) -> dict[str, Any]:
     return {f"create_domain.{name}": value for name, value in env_kwargs.items()}
 
 
-def _run(
-    request: SubmitRequest, task: ProtocolTask, seed: int, mode: str, after: str | None, fixed: dict[str, Any]
-) -> ProtocolRun:
+def _spec(
+    request: SubmitRequest,
+    folder: Path,
+    content: str,
+    task: ProtocolTask,
+    seed: int,
+    mode: str,
+    fixed: Mapping[str, Any],
+    after: RunSpec | None,
+) -> RunSpec:
     fixed = {"Submission.run_offline_metrics_only": False, **fixed}
     for binding in request.bindings:
         name = binding.partition("=")[0].strip()
@@ -252,24 +205,33 @@ def _run(
                 hint="remove it; `a2perf run` accepts any configuration, outside the protocol",
             )
     file = {"train": "training.gin", "generalization": "generalization.gin"}.get(mode, f"{task.name}/inference.gin")
-    flags = ["--seed", str(seed)]
-    if request.participant_args:
-        flags += ["--participant-args", request.participant_args]
-    for name in RUN_OPTIONS:
-        if (given := request.options.get(name)) is not None:
-            flags += OPTIONS[name].words(given)
-    for binding in (*request.bindings, *(f"{name} = {value!r}" for name, value in fixed.items())):
-        flags += ["--extra-gin-bindings", binding]
-    env = _budget_variables(request, task) if mode == "train" else ()
-    return ProtocolRun(task.name, seed, mode, after, file, tuple(flags), env)
+    # without a file of the task: the file that any environment of Gymnasium has
+    gin_file = packaged_gin_file(task.domain, file) or packaged_gin_file(task.domain, f"{mode}.gin")
+    if gin_file is None:
+        raise ConfigError(f"{task.name} needs the packaged gin file {file}", hint="install a2perf again")
+    place = f"{task.name}/seed_{seed}"
+    run = PlannedRun(
+        submission=request.submission.absolute(),
+        gin_file=gin_file,
+        root=(folder / place).absolute(),
+        seed=seed,
+        participant_args=request.participant_args,
+        options=RunOptions({name: request.options.get(name) for name in RUN_OPTIONS}),
+        bindings=(*request.bindings, *(f"{name} = {value!r}" for name, value in fixed.items())),
+        env=_budget_variables(request, task) if mode == "train" else {},
+    )
+    labels = {"submission": request.submission.absolute().name, "task": task.name, "seed": seed}
+    settings = [run.participant_args, run.options.words(), run.bindings, sorted(run.env.items())]
+    identity = [content, file, seed, *settings]
+    return run.spec(f"{place}/{mode}", mode, labels, identity=identity, domain=task.domain, after=after)
 
 
-def _budget_variables(request: SubmitRequest, task: ProtocolTask) -> tuple[tuple[str, str], ...]:
+def _budget_variables(request: SubmitRequest, task: ProtocolTask) -> dict[str, str]:
     if request.track == "fixed_samples":
-        return ((STEPS_VARIABLE, str(task.budget.steps)),)
+        return {STEPS_VARIABLE: str(task.budget.steps)}
     if request.track == "fixed_energy":
-        return ((ENERGY_VARIABLE, repr(task.budget.energy_kwh)),)
-    return ()
+        return {ENERGY_VARIABLE: repr(task.budget.energy_kwh)}
+    return {}
 
 
 def _least(full: int, quick: int, request: SubmitRequest) -> int:

@@ -13,7 +13,8 @@ from types import MappingProxyType
 import numpy as np
 
 from a2perf._version import __version__
-from a2perf.experiments.protocol_plan import ProtocolRun, SubmitRequest, seeds_of
+from a2perf.experiments.protocol_plan import SubmitRequest, seeds_of
+from a2perf.launch.run_spec import RunSpec
 from a2perf.metrics import protocol as protocols
 from a2perf.metrics.bootstrap import bootstrap
 from a2perf.metrics.protocol import ProtocolTask, Track
@@ -22,7 +23,7 @@ from a2perf.records import Manifest, RolloutResults, RunState, SubmissionIdentit
 from a2perf.runs.bundles import layout
 from a2perf.runs.bundles.bundle_reader import BundleReader
 from a2perf.runs.bundles.files import files_of
-from a2perf.runs.bundles.log_files import find_logs
+from a2perf.runs.events.log_files import find_logs
 from a2perf.runs.series import SeriesReader, read_returns
 from a2perf.storage import sha256_of
 from a2perf.submission.evaluator.train import ENERGY_LIMIT
@@ -36,17 +37,17 @@ def record_of(
     folder: Path,
     request: SubmitRequest,
     identity: SubmissionIdentity,
-    planned: Sequence[ProtocolRun],
+    planned: Sequence[RunSpec],
     queue_reasons: Mapping[str, str] = MappingProxyType({}),
 ) -> ProtocolRecord:
     """Returns the current record of a submission's folder.
 
     Args:
-        queue_reasons: by key, the reason from the queue why a run left no bundle.
+        queue_reasons: by name, the reason from the queue why a run left no bundle.
     """
-    readers = {run.key: BundleReader.of(files_of(folder / run.key)) for run in planned}
-    manifests = {key: reader.manifest for key, reader in readers.items()}
-    runs = [_run(folder, request, run, readers, queue_reasons) for run in planned]
+    readers = {spec.key: BundleReader.of(files_of(folder / spec.command.name)) for spec in planned}
+    manifests = {spec.command.name: readers[spec.key].manifest for spec in planned}
+    runs = [_run(folder, request, spec, readers, queue_reasons) for spec in planned]
     scores = {name: _task_score(request.protocol.task(name), request, runs) for name in request.tasks}
     overall = _overall(scores, request, runs)
     unfinished = [run for run in runs if run.state != RunState.FINISHED.value]
@@ -115,31 +116,31 @@ def shown(score: float | None) -> str:
 def _run(
     folder: Path,
     request: SubmitRequest,
-    planned: ProtocolRun,
+    spec: RunSpec,
     readers: Mapping[str, BundleReader],
     queue_reasons: Mapping[str, str],
 ) -> SubmittedRun:
-    found = SubmittedRun(task=planned.task, seed=planned.seed, mode=planned.mode, path=planned.key, state=MISSING)
-    reader = readers[planned.key]
+    task, path = request.protocol.task(str(spec.data["task"])), spec.command.name
+    found = SubmittedRun(task=task.name, seed=spec.data["seed"], mode=spec.data["mode"], path=path, state=MISSING)
+    reader = readers[spec.key]
     manifest = reader.manifest
     if manifest is None:
-        before = readers[planned.after].manifest if planned.after is not None else None
+        before = readers[spec.after].manifest if spec.after is not None else None
         failed = before is not None and before.state is RunState.FAILED
-        found.reason = "its training failed" if failed else queue_reasons.get(planned.key) or NOT_RUN
+        found.reason = "its training failed" if failed else queue_reasons.get(path) or NOT_RUN
         return found
     found.state = manifest.state.value
     found.attempts = max(1, len(manifest.attempts))
     found.reason = manifest.exit_reason or ""
-    found.manifest_sha256 = sha256_of(layout.manifest_path(folder / planned.key))
-    if manifest.state is RunState.FINISHED and planned.mode == "inference":
-        task = request.protocol.task(planned.task)
+    found.manifest_sha256 = sha256_of(layout.manifest_path(folder / path))
+    if manifest.state is RunState.FINISHED and found.mode == "inference":
         rollouts = reader.record(layout.ROLLOUTS, RolloutResults)
         if rollouts is not None and rollouts.episodes:
             found.mean_return = float(np.mean([episode.episode_return for episode in rollouts.episodes]))
             if task.has_references():
                 found.normalised = float(task.normalise(found.mean_return))
-    if manifest.state is RunState.FINISHED and planned.mode == "train" and request.track != "open":
-        found.budget = _budget(reader, request.protocol.task(planned.task), request.track)
+    if manifest.state is RunState.FINISHED and found.mode == "train" and request.track != "open":
+        found.budget = _budget(reader, task, request.track)
     return found
 
 
@@ -217,9 +218,14 @@ def _score(values: dict[str, dict[int, float]], expected: int) -> ProtocolScore:
     matrix = np.array([[seeds[seed] for seeds in values.values()] for seed in common])
     found = bootstrap(matrix, method="small")
     return ProtocolScore(
-        iqm=found.value, low=found.low, high=found.high, seeds=len(common), expected=expected, tasks=len(values),
+        iqm=found.value,
+        low=found.low,
+        high=found.high,
+        seeds=len(common),
+        expected=expected,
+        tasks=len(values),
         notes=notes,
-    )  # fmt: skip
+    )
 
 
 def _normalised(task: str, runs: Sequence[SubmittedRun]) -> dict[int, float]:

@@ -14,19 +14,16 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from a2perf._version import __version__
-from a2perf.domains.registry import domains, packaged_gin_file
+from a2perf.domains.registry import find_task
 from a2perf.errors import UserError, did_you_mean
 from a2perf.experiments.junit import Outcome, VerdictCase, VerdictSuite, junit_document
 from a2perf.experiments.needs import find_submission, resolve_env_id
-from a2perf.experiments.runners.smoke import PHASES_FILE
+from a2perf.experiments.runners import smoke
+from a2perf.experiments.runners.smoke import PHASES, PHASES_FILE
 from a2perf.launch import QUEUE_FILE, Conductor, Resources, RunCommand, RunEvent, RunSpec, State
-from a2perf.launch.outcomes import read_manifest
-from a2perf.records import RunState
-from a2perf.runs.bundles.layout import bundle_path
 from a2perf.storage import write_atomic, write_json
 from a2perf.submission.evaluator.process.failure_diagnosis import tail
 
-_RUNNER = "a2perf.experiments.runners.smoke"
 _TAIL_LINES = 12
 SCHEMA = 1
 _OUTCOMES: dict[str, Outcome] = {"passed": "passed", "failed": "failed"}
@@ -44,8 +41,6 @@ ACTION_SPACES: dict[str, tuple[str, ...]] = {
 
 OBSERVATION_SPACES = ("Box", "Discrete", "MultiDiscrete", "MultiBinary", "Dict")
 """Observation spaces that its policies support."""
-
-PHASES = ("construct", "train", "record", "reload")
 
 
 @dataclass
@@ -74,8 +69,6 @@ class SmokePair:
     what: str
     env: str
     submission: Path | None = None
-    domain: str = ""
-    env_id: str = ""
     excluded: str = ""
     phases: dict[str, SmokePhase] = field(default_factory=dict)
 
@@ -107,12 +100,8 @@ def plan(algorithms: Sequence[str], submissions: Sequence[Path], envs: Sequence[
         if not folder.is_dir():
             raise UserError(f"the submission {folder} is not a folder", hint="check --submissions")
     pairs = []
-    known = [(domain.name, task.name, task.env_id) for domain in domains().values() for task in domain.tasks]
     for env in envs:
-        domain, task, env_id = next((found for found in known if env in found[1:]), ("", "", ""))
-        action, observation = ("", "")
-        if algorithms:
-            action, observation = _spaces_of(env)
+        action, observation = _spaces_of(env) if algorithms else ("", "")
         for name in algorithms:
             reason = ""
             if action not in ACTION_SPACES[name]:
@@ -120,9 +109,9 @@ def plan(algorithms: Sequence[str], submissions: Sequence[Path], envs: Sequence[
             elif observation not in OBSERVATION_SPACES:
                 reason = f"{name} cannot read a {observation} space"
             pairs.append(SmokePair(name, env, excluded=reason))
-        for folder in submissions:
-            reason = "" if domain else f"{env} does not belong to a domain of a2perf"
-            pairs.append(SmokePair(folder.resolve().name, task or env, folder, domain, env_id, reason))
+        if submissions:
+            find_task(env)
+        pairs += [SmokePair(folder.resolve().name, env, folder.absolute()) for folder in submissions]
     return list({pair.key: pair for pair in pairs}.values())  # an algorithm or environment may be given twice
 
 
@@ -151,111 +140,65 @@ def try_pairs(
 
     Args:
         folder: output folder; each pair gets a folder in it for models, videos and the log.
-        time_limit_s: wall time of a pair (of each command, for a submission).
+        time_limit_s: wall time of a pair.
         fail_fast: start nothing more after the first failure.
     """
     folder = folder.absolute()
-    by_key = {pair.key: pair for pair in pairs}
-    specs = [spec for pair in pairs if not pair.excluded for spec in run_specs(pair, folder, steps, time_limit_s)]
-    remaining = {key: sum(spec.data["pair"] == key for spec in specs) for key in by_key}
+    tried = {pair.key: pair for pair in pairs if not pair.excluded}
     failed = False
 
     def on_event(event: RunEvent) -> None:
         nonlocal failed
-        if event.entry is None or event.entry.state not in (State.FINISHED, State.FAILED):
+        entry = event.entry
+        if entry is None or entry.state not in (State.FINISHED, State.FAILED):
             return
-        pair = by_key[str(event.entry.data["pair"])]
-        _take(pair, event, folder / pair.key)
-        remaining[pair.key] -= 1
-        if not remaining[pair.key]:
-            failed |= pair.has_failed
-            phases = pair.phases.items()
-            parts = [
-                f"{name} {phase.result}" + (f" ({phase.reason})" if phase.reason else "") for name, phase in phases
-            ]
-            say(f"  {pair.what} on {pair.env}: {', '.join(parts)}")
+        pair = tried[entry.key]
+        _take(pair, folder / pair.key, entry.reason if entry.state is State.FAILED else "", event.wall_s)
+        failed |= pair.has_failed
+        parts = [
+            f"{name} {phase.result}" + (f" ({phase.reason})" if phase.reason else "")
+            for name, phase in pair.phases.items()
+        ]
+        say(f"  {pair.what} on {pair.env}: {', '.join(parts)}")
 
     with tempfile.TemporaryDirectory(prefix="a2perf-smoke-") as temporary:
-        queue_file = Path(temporary) / QUEUE_FILE
         # no retries: the test must report every failure
-        conductor.run(specs, queue_file, max_retries=0, on_event=on_event, stop=lambda: fail_fast and failed)
-    for pair in pairs:
-        if not pair.excluded:
-            pair.phases = {name: pair.phases.get(name, SmokePhase("not run")) for name in PHASES}
+        conductor.run(
+            [_spec(pair, folder / pair.key, steps, time_limit_s) for pair in tried.values()],
+            Path(temporary) / QUEUE_FILE,
+            max_retries=0,
+            on_event=on_event,
+            stop=lambda: fail_fast and failed,
+        )
+    for pair in tried.values():
+        pair.phases = {name: pair.phases.get(name, SmokePhase("not run")) for name in PHASES}
 
 
-def run_specs(pair: SmokePair, folder: Path, steps: int, time_limit_s: float) -> list[RunSpec]:
-    """Returns the runs of a pair: one command for an algorithm, three for a submission, one after the other."""
-    place = folder / pair.key
+def _spec(pair: SmokePair, place: Path, steps: int, time_limit_s: float) -> RunSpec:
     place.mkdir(parents=True, exist_ok=True)
     (place / PHASES_FILE).unlink(missing_ok=True)
-
-    def command(*argv: str) -> RunCommand:
-        return RunCommand(
-            (sys.executable, "-P", "-m", *argv), name=pair.key, log=place / "output.log",
-            resources=Resources(wall_s=time_limit_s), env={"OMP_NUM_THREADS": "1"},
-        )  # fmt: skip
-
-    if pair.submission is None:
-        words = ("--algorithm", pair.what, "--env-id", pair.env, "--folder", str(place), "--steps", str(steps))
-        return [RunSpec(pair.key, command(_RUNNER, *words), {"pair": pair.key, "phases": list(PHASES)})]
-    specs: list[RunSpec] = []
-    own = f"{pair.env}/inference.gin"  # of the task; some have only that of the domain
-    common = ("--submission", str(pair.submission), "--root-dir", str(place / "run"), "--task", pair.env,
-              "--domain", pair.domain, "--force")  # fmt: skip
-    plans: list[tuple[tuple[str, ...], list[str]]] = [
-        (("a2perf", "check", str(pair.submission), "--env-id", pair.env_id, "--train-limit", "5"), ["construct"]),
-        (("a2perf", "run", *common, "--gin-config", "training.gin",
-          "--gin-bindings", f"Submission.train_time_limit_s = {min(20.0, time_limit_s / 2)}"), ["train"]),
-        (("a2perf", "run", *common, "--gin-config", own if packaged_gin_file(pair.domain, own) else "inference.gin",
-          "--gin-bindings", "Submission.num_inference_steps = 10",
-          "--gin-bindings", "Submission.num_inference_episodes = 1",
-          "--gin-bindings", "Submission.record_videos = 1"), ["record", "reload"]),
-    ]  # fmt: skip
-    for argv, phases in plans:
-        after = specs[-1].key if specs else None
-        key = f"{pair.key}:{phases[0]}"
-        specs.append(RunSpec(key, command(*argv), {"pair": pair.key, "phases": phases}, after=after))
-    return specs
+    what = ("--algorithm", pair.what) if pair.submission is None else ("--submission", str(pair.submission))
+    argv = (*what, "--env-id", pair.env, "--folder", str(place), "--steps", str(steps))
+    command = RunCommand(
+        (sys.executable, "-P", "-m", smoke.__name__, *argv),
+        name=pair.key,
+        log=place / "output.log",
+        resources=Resources(wall_s=time_limit_s),
+        env={"OMP_NUM_THREADS": "1"},
+    )
+    return RunSpec(pair.key, command)
 
 
-def _take(pair: SmokePair, event: RunEvent, place: Path) -> None:
-    """Adds the result of a command of a pair."""
-    entry = event.entry
-    assert entry is not None
-    expected = [str(name) for name in entry.data["phases"]]
-    if pair.submission is None:
-        path = place / PHASES_FILE
-        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-        for line in lines:
-            record = json.loads(line)
-            pair.phases[record["phase"]] = SmokePhase(record["result"], record.get("reason", ""), record["seconds"])
-        missing = [name for name in expected if name not in pair.phases]
-        if entry.state is State.FAILED and not pair.has_failed and missing:
-            pair.phases[missing[0]] = SmokePhase("failed", f"{entry.reason}; {_tail(place)}", event.wall_s)
-        return
-    if entry.state is State.FINISHED:
-        has_video = any((place / "run").rglob("*.mp4"))
-        for name in expected:
-            possible = name != "record" or has_video
-            reason = "" if possible else "the environment drew no video"
-            pair.phases[name] = SmokePhase("passed" if possible else "not possible", reason, event.wall_s)
-    elif entry.kind != "prerequisite":
-        pair.phases[expected[0]] = SmokePhase(
-            "failed", _failure(place) or f"{entry.reason}; {_tail(place)}", event.wall_s
-        )
-
-
-def _failure(place: Path) -> str:
-    for mode in ("inference", "train"):
-        manifest = read_manifest(bundle_path(place / "run", mode))
-        if manifest is not None and manifest.state is RunState.FAILED and manifest.failure is not None:
-            return f"{manifest.failure.kind.value} in {manifest.failure.where}: {manifest.failure.message}"
-    return ""
-
-
-def _tail(place: Path) -> str:
-    return " | ".join(tail(place / "output.log").splitlines()[-_TAIL_LINES:])[-400:] or "no output"
+def _take(pair: SmokePair, place: Path, failure: str, wall_s: float) -> None:
+    """Adds the phases of a pair that has ended."""
+    path = place / PHASES_FILE
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+        record = json.loads(line)
+        pair.phases[record["phase"]] = SmokePhase(record["result"], record.get("reason", ""), record["seconds"])
+    missing = [name for name in PHASES if name not in pair.phases]
+    if failure and not pair.has_failed and missing:
+        output = " | ".join(tail(place / "output.log").splitlines()[-_TAIL_LINES:])[-400:] or "no output"
+        pair.phases[missing[0]] = SmokePhase("failed", f"{failure}; {output}", wall_s)
 
 
 def write_results(folder: Path, pairs: Sequence[SmokePair]) -> None:

@@ -13,8 +13,7 @@ import filelock
 
 from a2perf.domains.availability import require_packages
 from a2perf.errors import ConfigError, UserError
-from a2perf.experiments.needs import require_folder
-from a2perf.experiments.protocol_plan import SubmitRequest, plan, run_specs
+from a2perf.experiments.protocol_plan import SubmitRequest, env_ids, plan
 from a2perf.experiments.protocol_record import record_of, shown
 from a2perf.launch import QUEUE_FILE, Conductor, ExperimentResult, QueueEntry, Restart, RunEvent, State
 from a2perf.metrics import protocol as protocols
@@ -23,6 +22,7 @@ from a2perf.plain_text import markdown_text
 from a2perf.records import RunState
 from a2perf.storage import read_record, write_atomic, write_record
 from a2perf.submission.evaluator.submitted.folder_content import identify_submission
+from a2perf.submission.given_paths import submission_folder
 from a2perf.submission.options import parse_participant_args
 
 SUMMARY = "summary.md"
@@ -52,11 +52,13 @@ def submit(
         UserError: another process is submitting to this folder.
     """
     _check(request)
-    runs = plan(request)
+    specs = plan(request, folder)
     identity = identify_submission(request.submission, root=folder)
     if conductor.launcher.name == "local":  # other launchers run where other packages are installed
-        ended = {run.path for run in record_of(folder, request, identity, runs).runs if run.state in _ENDED}
-        require_packages(env_id for run in runs if run.key not in ended for env_id in run.env_ids(request))
+        ended = {run.path for run in record_of(folder, request, identity, specs).runs if run.state in _ENDED}
+        require_packages(
+            env_id for spec in specs if spec.command.name not in ended for env_id in env_ids(request, spec)
+        )
     folder.mkdir(parents=True, exist_ok=True)
     lock = filelock.FileLock(folder / ".submit.lock", timeout=0)
     try:
@@ -65,7 +67,6 @@ def submit(
         raise UserError(f"another process is submitting to {folder}", hint="wait for it to end") from error
     with lock:
         _refuse_another(folder, request, identity.sha256)
-        specs = run_specs(request, runs, folder)
         ours = {spec.key for spec in specs}
         reasons: dict[str, str] = {}
 
@@ -74,7 +75,7 @@ def submit(
                 reasons.pop(entry.command.name, None)
                 if entry.kind is not None:
                     reasons[entry.command.name] = entry.failure
-            record = record_of(folder, request, identity, runs, reasons)
+            record = record_of(folder, request, identity, specs, reasons)
             write_record(folder / FILE, record)
             write_atomic(folder / SUMMARY, summary_text(record))
             return record
@@ -84,9 +85,13 @@ def submit(
                 write([event.entry])
 
         result = conductor.run(
-            specs, folder / QUEUE_FILE, restart=restart, on_event=on_event, stop=stop,
+            specs,
+            folder / QUEUE_FILE,
+            restart=restart,
+            on_event=on_event,
+            stop=stop,
             on_ready=lambda queue: write([entry for entry in queue.entries() if entry.key in ours]),
-        )  # fmt: skip
+        )
         return write(result.entries), result
 
 
@@ -149,13 +154,8 @@ def _track(record: ProtocolRecord) -> str:
 
 
 def _check(request: SubmitRequest) -> None:
-    require_folder(request.submission)
+    submission_folder(request.submission)
     parse_participant_args(request.participant_args)
-    if request.options.get("python_env") == "built":
-        raise ConfigError(
-            "costs are ranked, and code of packages that are built would run before they are counted",
-            hint="use --python-env isolated with wheels: `pip wheel -r requirements.txt` and PIP_FIND_LINKS",
-        )
     # refuse a task in two forms: its episodes would count twice in the score over all tasks
     seen: dict[str, str] = {}
     for name in request.tasks:

@@ -66,16 +66,22 @@ class Conductor:
         sys.stderr.flush()
 
     def run(
-        self, specs: Sequence[RunSpec], queue_file: Path, *, restart: Restart | None = None,
-        max_retries: int = MAX_RETRIES, on_ready: Callable[[Queue], object] = lambda queue: None,
-        on_event: Callable[[RunEvent], None] = lambda event: None, stop: Callable[[], bool] = lambda: False,
-    ) -> ExperimentResult:  # fmt: skip
+        self,
+        specs: Sequence[RunSpec],
+        queue_file: Path,
+        *,
+        restart: Restart | None = None,
+        max_retries: int = MAX_RETRIES,
+        on_ready: Callable[[Queue], object] = lambda queue: None,
+        on_event: Callable[[RunEvent], None] = lambda event: None,
+        stop: Callable[[], bool] = lambda: False,
+    ) -> ExperimentResult:
         """Executes runs; the same call again continues an interrupted one.
 
         Args:
             specs: the runs; a run follows the one that its ``after`` names.
             queue_file: the durable queue; created if missing. Several processes may share one.
-            on_ready: called once with the queue, before anything starts.
+            on_ready: called once with the queue, which counts only these runs, before anything starts.
             stop: checked in every turn; once true, running runs are cancelled and waiting ones stay queued.
 
         Raises:
@@ -86,9 +92,9 @@ class Conductor:
             keys = [spec.key for spec in specs]
             prepare(queue, specs, restart)
             fault_point("launcher: queued")
-            on_ready(queue)
             # The file may also hold runs of other calls; this one must neither start nor wait for them.
             queue.restrict(keys)
+            on_ready(queue)
             if isinstance(self.launcher, LocalLauncher):
                 self.launcher.expects_many = len(specs) > 1
             with self._view() as view:

@@ -73,10 +73,17 @@ class ContainerLauncher:
     shares_host = True
 
     def __init__(
-        self, *, image: str | None = None, python: str = "python", network: str = "none",
-        mounts: str | tuple[str | Path, ...] = (), pass_env: str = "", pids: int | str = 4096, scratch: str = "2g",
+        self,
+        *,
+        image: str | None = None,
+        python: str = "python",
+        network: str = "none",
+        mounts: str | tuple[str | Path, ...] = (),
+        pass_env: str = "",
+        pids: int | str = 4096,
+        scratch: str = "2g",
         cpus: float | str | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._image, self._python, self._network = image, python, network
         given = mounts.split(":") if isinstance(mounts, str) else mounts
         self._mounts = tuple(Path(path).expanduser().absolute() for path in given if path)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import FrameType
 from typing import Any, TypeVar
 
 from a2perf.constants import ExitCode
-from a2perf.launch.interface import Launcher, handled_signals
-from a2perf.launch.outcomes import settled
+from a2perf.launch.interface import Cause, Launcher, handled_signals
+from a2perf.launch.outcomes import classify_single
 from a2perf.launch.run_spec import RunCommand
 
 _POLL_S = 0.5
@@ -29,6 +31,8 @@ class LogTail:
         """Copies the bytes that were appended since the last call."""
         try:
             with self._path.open("rb") as stream:
+                if stream.seek(0, os.SEEK_END) < self._offset:  # the file was replaced
+                    self._offset = 0
                 stream.seek(self._offset)
                 data = stream.read()
         except OSError:
@@ -89,8 +93,13 @@ def run_to_end(launcher: Launcher, command: RunCommand, *, tail: LogTail | None 
     Returns:
         Its exit status; 3 when it has none.
     """
-    began, job = time.time(), launcher.start(command)
-    with handled_signals(lambda number, frame: job.cancel()):
+    began, job, signals = time.time(), launcher.start(command), []
+
+    def cancel(number: int, frame: FrameType | None) -> None:
+        signals.append(number)
+        job.cancel()
+
+    with handled_signals(cancel):
         while (ended := job.poll()) is None:
             launcher.wait(_POLL_S)
             if tail is not None:
@@ -98,7 +107,7 @@ def run_to_end(launcher: Launcher, command: RunCommand, *, tail: LogTail | None 
     # The job may have written after the last copy and before its end.
     if tail is not None:
         tail.copy()
-    ended = settled(command, began, ended)
+    ended = classify_single(command, began, replace(ended, cause=Cause.OUTSIDE) if signals else ended)
     if ended.reason:
         print(f"a2perf: {command.name}: {ended.reason}", file=sys.stderr)
     return int(ExitCode.INFRASTRUCTURE) if ended.exit_code is None else ended.exit_code

@@ -35,13 +35,31 @@ class ForkServer:
     def __init__(self, cwd: Path, environment: Mapping[str, str]) -> None:
         self._channel, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         number = other.fileno()
-        argv = [sys.executable, "-I", "-S", die_with_parent.__file__, str(os.getpid()), "all",
-                sys.executable, "-P", "-m", __name__, str(number), EVALUATOR]  # fmt: skip
+        argv = [
+            sys.executable,
+            "-I",
+            "-S",
+            die_with_parent.__file__,
+            str(os.getpid()),
+            "all",
+            sys.executable,
+            "-P",
+            "-m",
+            __name__,
+            str(number),
+            EVALUATOR,
+        ]
         with other:
             self._process = subprocess.Popen(
-                argv, cwd=cwd, env=dict(environment), start_new_session=True, pass_fds=(number,),
-                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            )  # fmt: skip
+                argv,
+                cwd=cwd,
+                env=dict(environment),
+                start_new_session=True,
+                pass_fds=(number,),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
 
     def start(self, request: dict[str, Any], output: int) -> tuple[int, int, Callable[[], int]]:
         """Starts a run.

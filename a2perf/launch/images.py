@@ -75,9 +75,11 @@ def domain_of(command: RunCommand) -> str:
         submission = None if folder is None else (command.cwd / folder)
         given = command.cwd / values["--submission-gin-config-path"]
         trusted = TRUST_FLAG in flags
-        file = origin_of(given, submission, trusted=trusted) if given.is_file() else locate(
-            values["--submission-gin-config-path"], submission=submission, domain=None, trusted=trusted
-        )  # fmt: skip
+        file = (
+            origin_of(given, submission, trusted=trusted)
+            if given.is_file()
+            else locate(values["--submission-gin-config-path"], submission=submission, domain=None, trusted=trusted)
+        )
         content = file.participant_bytes() if file.origin == "participant" else file.path.read_bytes()
         texts.append(content.decode("utf-8", "replace"))
     for text in texts:
@@ -134,8 +136,11 @@ def ensure(client: Any, domain: str, checkout: Path = CHECKOUT) -> str:
         with tempfile.TemporaryFile("w+") as log:
             done = subprocess.run(
                 ["sh", str(checkout / "docker" / "build.sh"), domain],
-                env={**os.environ, "CONTENT": content}, stdout=log, stderr=log, stdin=subprocess.DEVNULL,
-            )  # fmt: skip
+                env={**os.environ, "CONTENT": content},
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+            )
             log.seek(0)
             output = log.read().strip()
     if done.returncode != 0 or not any(name in image.tags for image in client.images.list(REPOSITORY)):

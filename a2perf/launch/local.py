@@ -22,7 +22,7 @@ from a2perf.constants import ExitCode
 from a2perf.errors import InfrastructureError, UserError
 from a2perf.launch import die_with_parent, fork_server
 from a2perf.launch.interface import Cause, ExitStatus, appended, handled_signals, run_environment
-from a2perf.launch.outcomes import settled
+from a2perf.launch.outcomes import classify_single
 from a2perf.launch.run_spec import RunCommand
 from a2perf.runs.bundles.process_identity import ProcessIdentity
 from a2perf.sandbox.limits import oom_kills
@@ -33,6 +33,7 @@ _Started = tuple[int, int, Callable[[], int]]
 """A process id, on Linux a pidfd (elsewhere -1), and a function that waits for the end and returns the status as
 ``Popen`` does."""
 
+_INTERRUPTED = 130  # exit status of an evaluator that was interrupted
 CANCEL_GRACE_S = 15.0
 """How long a command may take to end after SIGTERM; then it is killed."""
 
@@ -117,8 +118,12 @@ class LocalLauncher:
         return job
 
     def _forked(
-        self, command: RunCommand, cpus: list[int], environment: dict[str, str], output: int | None,
-    ) -> _Started | None:  # fmt: skip
+        self,
+        command: RunCommand,
+        cpus: list[int],
+        environment: dict[str, str],
+        output: int | None,
+    ) -> _Started | None:
         """Forks an evaluator from the server, which starts with the second one; ``None`` if it has to be executed."""
         flags = command.evaluator_flags()
         request = {"flags": flags, "cwd": str(command.cwd), "env": environment, "cpus": cpus}
@@ -161,10 +166,7 @@ class LocalLauncher:
         with handled_signals(lambda number, frame: job.signal(number)):
             while (ended := job.poll()) is None:
                 self.wait(1.0)
-        if ended.timed_out:
-            print(f"a2perf: {command.name}: {ended.reason}", file=sys.stderr)
-            return int(ExitCode.PARTICIPANT_FAILED)
-        if (found := settled(command, began, ended)) is not ended:
+        if (found := classify_single(command, began, ended)) is not ended:
             print(f"a2perf: {command.name}: {found.reason}", file=sys.stderr)
         return int(ExitCode.INFRASTRUCTURE) if found.exit_code is None else found.exit_code
 
@@ -213,9 +215,15 @@ class LocalJob:
     """
 
     def __init__(
-        self, launcher: LocalLauncher, pid: int, descriptor: int, reap: Callable[[], int], command: RunCommand,
-        cpus: list[int], gpus: list[str],
-    ) -> None:  # fmt: skip
+        self,
+        launcher: LocalLauncher,
+        pid: int,
+        descriptor: int,
+        reap: Callable[[], int],
+        command: RunCommand,
+        cpus: list[int],
+        gpus: list[str],
+    ) -> None:
         self.cpus, self.gpus = cpus, gpus
         self.descriptor = descriptor  # signals through it cannot hit a process that reuses the id
         self._launcher = launcher
@@ -225,7 +233,7 @@ class LocalJob:
         self._started = time.monotonic()
         self._oom_kills = oom_kills()
         self._kill_at: float | None = None
-        self._cancelled = False
+        self._cancelled = self._signalled = False
         self._timed_out = False
         self._ended: ExitStatus | None = None
 
@@ -267,6 +275,7 @@ class LocalJob:
 
     def signal(self, number: int) -> None:
         """Sends a signal. ``Popen.send_signal`` would reap a process that has ended; ``poll`` does that."""
+        self._signalled = True
         if self._ended is None:
             with contextlib.suppress(ProcessLookupError):
                 if LINUX:
@@ -288,23 +297,35 @@ class LocalJob:
         if code is None:
             name = signal_name(-status)
             cause = Cause.of_signal(-status, oom_killed=oom_kills() > self._oom_kills)
-            return ExitStatus(None, lost=not self._cancelled, cause=cause, reason=f"its evaluator was ended by {name}")
-        return ExitStatus(code)
+            reason = f"its evaluator was ended by {name}"
+            return ExitStatus(None, lost=not self._cancelled, cause=self._cause(cause), reason=reason)
+        return ExitStatus(code, cause=self._cause() if code == _INTERRUPTED else Cause.OWN)
+
+    def _cause(self, seen: Cause = Cause.OWN) -> Cause:
+        return Cause.OUTSIDE if self._signalled else seen
 
 
 class ChildJob(LocalJob):
     """A child process on a host without sessions and signals: the end of its standard input asks it to end."""
 
     def __init__(
-        self, launcher: LocalLauncher, command: RunCommand, environment: dict[str, str], output: int | None,
+        self,
+        launcher: LocalLauncher,
+        command: RunCommand,
+        environment: dict[str, str],
+        output: int | None,
         gpus: list[str],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._process = subprocess.Popen(
-            command.argv, cwd=command.cwd, env=environment | {ENDS_WITH_INPUT: "1"},
-            stdin=subprocess.PIPE, stdout=output, stderr=output,
+            command.argv,
+            cwd=command.cwd,
+            env=environment | {ENDS_WITH_INPUT: "1"},
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=output,
             # Ctrl-C in a console goes to all processes of its group.
             creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
-        )  # fmt: skip
+        )
         assert self._process.stdin is not None
         self._input = self._process.stdin
         self._killed = False
@@ -312,6 +333,7 @@ class ChildJob(LocalJob):
 
     def signal(self, number: int) -> None:
         """Asks it to end, or kills it."""
+        self._signalled = True
         if number == KILL:
             self._killed = self._killed or self._process.poll() is None
             self._process.kill()
@@ -339,9 +361,14 @@ def _executed(command: RunCommand, cpus: list[int], environment: dict[str, str],
     argv = [sys.executable, "-I", "-S", die_with_parent.__file__, str(os.getpid()), bound, *command.argv]
     # In a new session: Ctrl-C in the terminal reaches only this process, and killpg only the run.
     process = subprocess.Popen(
-        argv, cwd=command.cwd, env=environment, start_new_session=True,
-        stdin=None if output is None else subprocess.DEVNULL, stdout=output, stderr=output,
-    )  # fmt: skip
+        argv,
+        cwd=command.cwd,
+        env=environment,
+        start_new_session=True,
+        stdin=None if output is None else subprocess.DEVNULL,
+        stdout=output,
+        stderr=output,
+    )
     return process.pid, os.pidfd_open(process.pid) if LINUX else -1, process.wait
 
 

@@ -44,8 +44,12 @@ def start(command: RunCommand) -> subprocess.Popen[bytes]:
     with appended(command.log) as stream:
         return subprocess.Popen(
             [sys.executable, "-I", "-S", die_with_parent.__file__, str(os.getpid()), "all", *command.argv],
-            cwd=command.cwd, env=run_environment(command), stdin=subprocess.DEVNULL, stdout=stream, stderr=stream,
-        )  # fmt: skip
+            cwd=command.cwd,
+            env=run_environment(command),
+            stdin=subprocess.DEVNULL,
+            stdout=stream,
+            stderr=stream,
+        )
 
 
 @dataclass(frozen=True)

@@ -64,31 +64,27 @@ def classify(entry: QueueEntry, ended: ExitStatus) -> AttemptOutcome:
     return _infrastructure(bundle, manifest, attempt, ended, reason)
 
 
-def settled(command: RunCommand, began: float, ended: ExitStatus) -> ExitStatus:
-    """Returns how a single run ended, and records it as failed if its evaluator ended without a result.
-
-    The environment runs in the evaluator's process and can end it with any status. A run that was killed or interrupted
-    from outside stays as it is: the same command resumes it.
+def classify_single(command: RunCommand, began: float, ended: ExitStatus) -> ExitStatus:
+    """Returns how a single run ended, by the rules for a run among many; records the end that its evaluator could not.
 
     Args:
         began: time at which it was started, as of ``time.time()``.
     """
     flags = command.evaluator_flags() or ()
-    if ended.timed_out or "--root-dir" not in flags or not _ended_itself(ended):
+    if "--root-dir" not in flags:
         return ended
     root = command.cwd / Path(flags[flags.index("--root-dir") + 1]).expanduser()
-    for mode in MODES:
-        manifest = read_manifest(bundle := layout.bundle_path(root, mode))
-        if manifest is None or manifest.state is not RunState.RUNNING or not manifest.attempts:
-            continue
-        if datetime.datetime.fromisoformat(manifest.attempts[-1].started_at).timestamp() < began - 0.01:
-            continue
-        failure, status = _unfinished(manifest, ended), int(ExitCode.INFRASTRUCTURE)
-        with contextlib.suppress(OSError):
-            record_end(bundle, manifest, failure, exit_code=status)
-        reason = f"the run failed in {failure.where} (infrastructure): {failure.message}"
-        return replace(ended, exit_code=status, reason=reason)
-    return ended
+    entry = QueueEntry(command.name, command, {"root": str(root)}, started=began)
+    outcome = classify(entry, ended)
+    if ended.timed_out:
+        return replace(ended, exit_code=int(ExitCode.PARTICIPANT_FAILED))
+    if outcome.kind != INFRASTRUCTURE or outcome.repeatable or ended.exit_code == ExitCode.INFRASTRUCTURE:
+        return ended
+    bundle = _bundle_of(entry)
+    manifest = None if bundle is None else read_manifest(bundle)
+    failure = None if manifest is None else manifest.failure
+    where = "" if failure is None else f"the run failed in {failure.where} ({failure.kind.value}): "
+    return replace(ended, exit_code=int(ExitCode.INFRASTRUCTURE), reason=f"{where}{outcome.reason}")
 
 
 def _ended_itself(ended: ExitStatus) -> bool:
@@ -146,12 +142,10 @@ def _bundle_of(entry: QueueEntry) -> Path | None:
     """Returns the bundle of an entry; without a stated one, the one below its root that this attempt wrote to."""
     if entry.bundle is not None or entry.root is None:
         return entry.bundle
-    written = [
-        bundle
-        for mode in MODES
-        if _attempt(entry, read_manifest(bundle := layout.bundle_path(entry.root, mode))) is not None
-    ]
-    return written[-1] if written else None
+    bundles = [layout.bundle_path(entry.root, mode) for mode in MODES]
+    attempts = {bundle: _attempt(entry, read_manifest(bundle)) for bundle in bundles}
+    written = {bundle: attempt.started_at for bundle, attempt in attempts.items() if attempt is not None}
+    return max(written, key=lambda bundle: written[bundle], default=None)
 
 
 def _by_exit_status(ended: ExitStatus) -> AttemptOutcome:
@@ -191,7 +185,7 @@ def _infrastructure(
         return AttemptOutcome(False, INFRASTRUCTURE, reason, ended.exit_code)
     message = f"{reason}; {_FINAL}"
     where = _unfinished(manifest, ended).where if manifest is not None and _ended_itself(ended) else ""
-    _record(bundle, manifest, FailureKind.INFRASTRUCTURE, message, ended.exit_code, where)
+    _record(bundle, manifest, FailureKind.INFRASTRUCTURE, message, int(ExitCode.INFRASTRUCTURE), where)
     return AttemptOutcome(False, INFRASTRUCTURE, message, ended.exit_code, repeatable=False)
 
 

@@ -19,7 +19,7 @@ from a2perf.launch.queue import Queue
 from a2perf.launch.queue_entry import INFRASTRUCTURE, QueueEntry, State
 from a2perf.launch.run_spec import RunCommand, RunSpec
 from a2perf.records import RunState
-from a2perf.runs.bundles.attempts import REASON_VARIABLE
+from a2perf.runs.bundles.attempts import REASON_VARIABLE, RETRY_FAILED, RETRY_INFRASTRUCTURE
 from a2perf.runs.bundles.layout import archive_path
 
 RUN_AGAIN = (INFRASTRUCTURE, "configuration")
@@ -47,7 +47,7 @@ class Restart:
     @property
     def reason(self) -> str:
         """The option that made a failed run start again, for the record of its next attempt."""
-        return "--retry failed" if self.failed else "--retry infrastructure" if self.infrastructure else ""
+        return RETRY_FAILED if self.failed else RETRY_INFRASTRUCTURE if self.infrastructure else ""
 
 
 def prepare(queue: Queue, specs: Sequence[RunSpec], restart: Restart | None = None) -> None:
@@ -87,8 +87,11 @@ def prepare(queue: Queue, specs: Sequence[RunSpec], restart: Restart | None = No
     if restart.everything:
         queue.reopen([spec.key for spec in specs], _AGAIN)
     elif not restart.force:
-        gone = [entry.key for entry in known if entry.key in ours and entry.state is State.FINISHED
-                and not _has_finished_bundle(entry)]  # fmt: skip
+        gone = [
+            entry.key
+            for entry in known
+            if entry.key in ours and entry.state is State.FINISHED and not _has_finished_bundle(entry)
+        ]
         queue.reopen(gone, "its bundle is gone or unfinished")
         queue.revive(None if restart.failed else RUN_AGAIN, final=restart.failed or restart.infrastructure)
 

@@ -285,9 +285,17 @@ class Queue(QueueFile):
         self._connection.execute(
             "UPDATE entries SET state = ?, kind = ?, reason = ?, exit_code = ?, token = NULL, worker = NULL,"
             " heartbeat = NULL, job = ?, ended = ?, retries = retries + 1, not_before = ? WHERE key = ?",
-            (state.value, INFRASTRUCTURE, reason, exit_code, None if delay else row["job"], time.time(),
-             time.time() + pause, row["key"]),
-        )  # fmt: skip
+            (
+                state.value,
+                INFRASTRUCTURE,
+                reason,
+                exit_code,
+                None if delay else row["job"],
+                time.time(),
+                time.time() + pause,
+                row["key"],
+            ),
+        )
         self._note(row["key"], row["attempts"], state, INFRASTRUCTURE, reason)
         return state
 

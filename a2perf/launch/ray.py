@@ -100,9 +100,14 @@ class RayLauncher(ClusterLauncher):
                 hint="request fewer resources or add a node; `ray status` shows the available ones",
             )
         actor = self.ray.remote(NodeActor).options(
-            name=name, namespace=NAMESPACE, lifetime="detached", max_restarts=0,
-            num_cpus=resources["CPU"], num_gpus=resources["GPU"] or None, memory=wanted.memory_bytes,
-        )  # fmt: skip
+            name=name,
+            namespace=NAMESPACE,
+            lifetime="detached",
+            max_restarts=0,
+            num_cpus=resources["CPU"],
+            num_gpus=resources["GPU"] or None,
+            memory=wanted.memory_bytes,
+        )
         deadline = time.monotonic() + _NAME_TIMEOUT_S
         while True:
             try:

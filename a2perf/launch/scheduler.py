@@ -19,6 +19,7 @@ from a2perf.launch.outcomes import classify, recorded
 from a2perf.launch.queue import Queue
 from a2perf.launch.queue_entry import INFRASTRUCTURE, AttemptOutcome, Lease, QueueEntry, State
 from a2perf.launch.run_spec import RunCommand
+from a2perf.runs.bundles.attempts import REASON_VARIABLE
 from a2perf.sandbox.limits import PARALLEL_RUNS_VARIABLE
 
 HEARTBEAT_S = 10.0
@@ -173,7 +174,7 @@ class _Loop:
                 if job is None and lease.lost is not None and (outcome := recorded(lease.lost)) is not None:
                     self._settle(lease, outcome, 0.0)
                     continue
-                job = job or self._launcher.start(self._sharing(lease.entry.command))
+                job = job or self._launcher.start(self._informed(lease.entry.command))
             except InfrastructureError as error:
                 self._settle(lease, AttemptOutcome(False, INFRASTRUCTURE, error.message), 0.0)
                 continue
@@ -190,11 +191,12 @@ class _Loop:
                 job.cancel()  # the lease was lost while the job started: another worker has the run
             fault_point("launcher: running")
 
-    def _sharing(self, command: RunCommand) -> RunCommand:
-        """Tells a run how many others share this host, for its default limit on memory."""
-        if not getattr(self._launcher, "shares_host", False):
-            return command
-        return replace(command, env={**command.env, PARALLEL_RUNS_VARIABLE: str(self._workers)})
+    def _informed(self, command: RunCommand) -> RunCommand:
+        """Tells a run that the queue decided about its start, and how many others share this host's memory."""
+        known = {REASON_VARIABLE: "", **command.env}
+        if getattr(self._launcher, "shares_host", False):
+            known[PARALLEL_RUNS_VARIABLE] = str(self._workers)
+        return replace(command, env=known)
 
     def collect(self) -> None:
         """Reports ended jobs to the queue."""

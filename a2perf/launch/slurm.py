@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import shutil
 import subprocess
 import time
@@ -76,7 +77,7 @@ class SlurmLauncher(ClusterLauncher):
         if missing := [program for program in ("sbatch", "squeue", "scancel") if shutil.which(program) is None]:
             raise MissingDependency(
                 f"the slurm launcher needs {' and '.join(missing)} on PATH",
-                hint="run a2perf-launch on a login node of the cluster",
+                hint="run a2perf on a login node of the cluster",
             )
         super().__init__(float(poll_s), None if folder is None else Path(folder).expanduser().absolute())
         chosen = {"partition": partition, "account": account, "qos": qos}
@@ -155,11 +156,15 @@ class SlurmLauncher(ClusterLauncher):
         if wanted.gpus:
             requested["gpus_per_node"] = wanted.gpus
         executor.update_parameters(
-            job_name=name, **requested, **self._parameters, use_srun=False, stderr_to_stdout=True,
+            job_name=name,
+            **requested,
+            **self._parameters,
+            use_srun=False,
+            stderr_to_stdout=True,
             additional_parameters={"no-requeue": True, "chdir": str(folder), **self._sbatch},
-        )  # fmt: skip
+        )
         try:
-            job = executor.submit(execute, for_node(command, log), str(status), "SLURM_JOB_ID")
+            job = executor.submit(_execute_and_exit, for_node(command, log), str(status))
         except (submitit.core.utils.FailedJobError, submitit.core.utils.FailedSubmissionError, OSError) as error:
             raise InfrastructureError(
                 f"Slurm did not take {command.name}: {str(error).strip()}",
@@ -242,6 +247,12 @@ class SlurmJob:
         cause = Cause.OUTSIDE if state in _OF_THE_CLUSTER else Cause.KILLED if state != _NO_MEMORY else Cause.OWN
         reason = f"it left the cluster without a result ({status})"
         return ExitStatus(None, lost=not self._cancelled, cause=cause, reason=reason)
+
+
+def _execute_and_exit(command: RunCommand, status: str) -> None:
+    execute(command, status, "SLURM_JOB_ID")
+    # The end is recorded; submitit would still write a result, perhaps after the launcher has removed the job's files.
+    os._exit(0)
 
 
 def _call(command: Sequence[str], *, check: bool = True) -> str:

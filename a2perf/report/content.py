@@ -27,7 +27,7 @@ from a2perf.report.summary import FirstScreen, summary_of
 from a2perf.report.tables import Table
 from a2perf.report.task_results import Label, TaskResults, labels_of, results_by_task, title_of
 from a2perf.runs.run import Run
-from a2perf.runs.stores.seed_groups import is_environment_known
+from a2perf.runs.seed_groups import is_environment_known
 
 MAX_RUNS_WITH_CHARTS = 12
 """In a larger report the runs appear only in the charts of their task; one chart per run would be too many."""
@@ -97,11 +97,14 @@ class Report:
         return [*compared, *(chart for run in self.runs() for chart in run.charts)]
 
 
-def make_report(runs: Sequence[Run], title: str | None = None, profile: Profile = "corrected") -> Report:
+def make_report(
+    runs: Sequence[Run], title: str | None = None, profile: Profile = "corrected", verdict: str = ""
+) -> Report:
     """Turns runs into a report.
 
     Args:
         runs: ordered by root.
+        verdict: which of two submissions is better, after the sentence on top.
     """
     new_name = functools.partial(_new_name, set())
     results = results_by_task(runs, profile)
@@ -110,7 +113,7 @@ def make_report(runs: Sequence[Run], title: str | None = None, profile: Profile 
     conditions: list[Condition] = []
     for setting in results:
         anchor = new_name(setting.name)
-        table = score_table(setting, anchor, profile, labels, headlines=True)
+        table = score_table(setting, anchor, profile, labels, short=True)
         every_metric = score_table(setting, f"{anchor}-all", profile, labels)
         charts = charts_of_setting(setting, labels, new_name)
         settings.append(SettingSection(anchor, setting, table, every_metric, charts))
@@ -129,10 +132,11 @@ def make_report(runs: Sequence[Run], title: str | None = None, profile: Profile 
     made_title = ", ".join(title_of(labels, name) for name in algorithms) or "a2perf report"
     if len(algorithms) > 3:
         made_title = f"{len(algorithms)} submissions on {counted(len(results), 'task')}"
+    first = summary_of(results, [part.anchor for part in settings], labels, runs, anchors)
     return Report(
         title=plain_text(title) if title else made_title,
         overview=_overview(runs),
-        summary=summary_of(results, [part.anchor for part in settings], labels, runs, anchors),
+        summary=dataclasses.replace(first, sentence=" ".join(filter(None, (first.sentence, verdict)))),
         profile=profile,
         settings=settings,
         across=across_tasks(results, labels, new_name),

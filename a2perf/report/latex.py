@@ -12,17 +12,46 @@ import textwrap
 import unicodedata
 from collections.abc import Sequence
 
-from a2perf.report.tables import Table, Text
+from a2perf.report.tables import MISSING, Table, Text, lines_of
 
 _SPECIAL = {
-    "\\": r"$\backslash$", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "%": r"\%", "#": r"\#", "_": r"\_",
-    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": "$<$", ">": "$>$",
-    "|": "$|$", '"': "''", "'": "'{}", "`": r"\`{}", "-": "{-}",
-    "[": "{[}", "]": "{]}", "±": r"$\pm$", "–": "--", "—": "---", "−": "$-$", "×": r"$\times$", "µ": r"$\mu$",
-    "…": r"\ldots{}", "≥": r"$\geq$", "≤": r"$\leq$", "≈": r"$\approx$", "₂": "$_2$", "·": r"$\cdot$",
-    "↑": r"$\uparrow$", "↓": r"$\downarrow$",
-    "\u202f": r"\,", "\u00a0": "~", "ß": r"\ss{}",
-}  # fmt: skip
+    "\\": r"$\backslash$",
+    "{": r"\{",
+    "}": r"\}",
+    "$": r"\$",
+    "&": r"\&",
+    "%": r"\%",
+    "#": r"\#",
+    "_": r"\_",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": "$<$",
+    ">": "$>$",
+    "|": "$|$",
+    '"': "''",
+    "'": "'{}",
+    "`": r"\`{}",
+    "-": "{-}",
+    "[": "{[}",
+    "]": "{]}",
+    "±": r"$\pm$",
+    "–": "--",
+    "—": "---",
+    "−": "$-$",
+    "×": r"$\times$",
+    "µ": r"$\mu$",
+    "…": r"\ldots{}",
+    "≥": r"$\geq$",
+    "≤": r"$\leq$",
+    "≈": r"$\approx$",
+    "₂": "$_2$",
+    "·": r"$\cdot$",
+    "↑": r"$\uparrow$",
+    "↓": r"$\downarrow$",
+    "\u202f": r"\,",
+    "\u00a0": "~",
+    "ß": r"\ss{}",
+}
 _ACCENTS = {"\u0301": "'", "\u0300": "`", "\u0302": "^", "\u0308": '"', "\u0303": "~", "\u030c": "v", "\u0327": "c"}
 _MATH = {"−": "-", "\u202f": "\\,", "±": "\\pm", "×": "\\times", "∞": "\\infty", ", ": ",\\,", " n=": "\\ n="}
 _RAISED = "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"
@@ -61,14 +90,15 @@ def to_latex(table: Table) -> str:
     marks = "".join(cell.mark for row in table.rows for cell in row if isinstance(cell, Text))
     legend = ["$\\approx$ estimated by a model"] if "≈" in marks else []
     legend += ["* measured on a noisy host"] if "⚠" in marks else []
-    legend.append("$\\uparrow$ higher is better, $\\downarrow$ lower is better")
+    if table.kind == "scores":
+        legend.append("$\\uparrow$ higher is better, $\\downarrow$ lower is better")
     lines = [
         "% needs \\usepackage{array,booktabs,graphicx}",
         "\\begin{table}[htbp]",
         "\\centering",
         "\\setlength{\\belowcaptionskip}{6pt}",
         "\\setlength{\\tabcolsep}{5pt}",
-        f"\\caption{{{latex_text(table.caption)} {'; '.join(legend)}.}}",
+        f"\\caption{{{' '.join(filter(None, (latex_text(table.caption), '; '.join(legend))))}.}}",
         f"\\label{{tab:{table.name}}}",
         "\\small",
         "\\resizebox{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}{!}{%",
@@ -77,12 +107,12 @@ def to_latex(table: Table) -> str:
         f"{heads} \\\\",
         f"{details} \\\\",
     ]
-    for row, about in zip(table.rows, table.about, strict=True):
+    for kind, row, _ in lines_of(table):
         head, *cells = (cell for cell in row if isinstance(cell, Text))
         text = latex_text(head.text)
-        if about.get("class") == "category":
+        if kind == "heading":
             lines += ["\\midrule", f"\\multicolumn{{{width}}}{{@{{}}l}}{{\\emph{{{text}}}}} \\\\"]
-        elif not cells:
+        elif kind == "remark":
             lines.append(f"\\multicolumn{{{width}}}{{@{{}}p{{\\linewidth}}}}{{\\footnotesize {text}}} \\\\")
         else:
             unit = f" ({latex_text(head.unit)})" if head.unit else ""
@@ -104,6 +134,8 @@ def number_latex(text: str, *, bold: bool = False) -> str:
 
 
 def _cell(cell: Text) -> str:
+    if cell.sort is None and cell.detail is None and cell.text != MISSING:
+        return latex_text(cell.text)
     if cell.sort is None:
         # short lines do not widen the column
         lines = "\\\\".join(latex_text(line) for line in textwrap.wrap(cell.detail or "", 20))

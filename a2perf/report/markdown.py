@@ -8,7 +8,7 @@ from a2perf.report.figures.drawing import Chart
 from a2perf.report.numbers_text import counted
 from a2perf.report.run_sections import RunSection
 from a2perf.report.summary import FirstScreen
-from a2perf.report.tables import markdown_text, text_table, to_markdown
+from a2perf.report.tables import Cell, markdown_text, text_table, to_markdown
 
 FIGURES = "figures"
 LEGEND = (
@@ -84,14 +84,14 @@ def _summary(summary: FirstScreen) -> list[str]:
     parts = [f"{counted(len(failed), 'run')} failed:\n\n" + "\n".join(failed)] if failed else []
     if not summary.tasks:
         return parts
-    heads = ("Task", "Submission", summary.score_title, "Worst 5 %", f"Energy per decision, {summary.energy_unit}",
-             f"Latency per decision, {summary.latency_unit}", "Trust")  # fmt: skip
-    rows = [
-        (task.title, f"{row.label.title} ({row.label.kind})" if row.label.kind else row.label.title, row.score,
-         row.worst, row.energy, row.latency, ", ".join(chip.text for chip in row.chips))
-        for task in summary.tasks
-        for row in task.rows
-    ]  # fmt: skip
+    costs = [cost.title for cost in summary.costs]
+    heads = ("Task", "Submission", summary.score_title, "Worst 5 %", *costs, "Trust")
+    rows: list[tuple[Cell | str, ...]] = []
+    for task in summary.tasks:
+        for row in task.rows:
+            name = f"{row.label.title} ({row.label.kind})" if row.label.kind else row.label.title
+            trust = ", ".join(chip.text for chip in row.chips)
+            rows.append((task.title, name, row.score, row.worst, *row.costs, trust))
     table = to_markdown(text_table("Summary", heads, rows, texts=2))
     note = "Score: 0 is the floor, 1 the expert; without reference scores the mean return."
     return [*parts, table, *([note] if summary.score_title != "Return" else [])]

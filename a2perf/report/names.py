@@ -11,7 +11,7 @@ import re
 from a2perf.metrics import registry
 from a2perf.plain_text import plain_text
 from a2perf.records import SubmissionInfo
-from a2perf.runs.bundles.submission_info import KINDS
+from a2perf.runs.submission_info import KINDS
 
 KIND_TITLES = {
     "random": "Random",

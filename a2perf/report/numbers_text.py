@@ -9,8 +9,10 @@ one unit for all numbers of a row or column, since numbers of different units ar
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
+
+from a2perf.runs.seed_groups import units_of
 
 _SCALES: dict[str, tuple[tuple[float, float, str], ...]] = {
     # unit: (from this magnitude on, divide by, name), largest first
@@ -189,6 +191,23 @@ def rounded(value: float, unit: str, spread: float | None = None) -> Rounded:
 def counted(count: int, noun: str) -> str:
     """Returns ``"1 run"`` or ``"3 runs"``."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def sample_text(policies: Sequence[str], episodes: Sequence[int]) -> str:
+    """Returns what an interval is over: ``"3 runs"``, or ``"3 trained policies, 20 episodes each"``.
+
+    Args:
+        policies: hash of the trained policy of each run, ``""`` if unknown.
+        episodes: number of episodes of each run.
+    """
+    units = units_of(policies)
+    if len(policies) < 2 or not any(policies):
+        return counted(len(policies), "run")
+    if len(set(policies)) == 1:
+        return f"{len(policies)} runs of 1 trained policy"
+    counts = sorted(sum(episodes[index] for index in unit) for unit in units)
+    each = counted(counts[0], "episode") if counts[0] == counts[-1] else f"{counts[0]} to {counts[-1]} episodes"
+    return f"{len(units)} trained policies, {each} each"
 
 
 def rounded_text(value: float, unit: str = "", spread: float | None = None) -> str:

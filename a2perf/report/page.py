@@ -72,9 +72,12 @@ def render(
         for names, ending in ((styles, "css"), (scripts, "js"))
     )
     return environment.get_template(template).render(
-        style=style, script=script, script_hash=content_hash(f"\n{script}\n"),
-        is_site="leaderboard" in styles, **context,
-    )  # fmt: skip
+        style=style,
+        script=script,
+        script_hash=content_hash(f"\n{script}\n"),
+        is_site="leaderboard" in styles,
+        **context,
+    )
 
 
 @functools.lru_cache(maxsize=4)

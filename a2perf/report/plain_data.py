@@ -14,18 +14,40 @@ from a2perf.metrics.values import MetricValue
 from a2perf.records import SCHEMA, Failure, Record
 from a2perf.report.content import Report, SettingSection
 from a2perf.report.markdown import FIGURES
-from a2perf.report.provenance import noise
 from a2perf.report.run_numbers import Measure
 from a2perf.report.run_sections import RunSection
 from a2perf.report.score_tables import CATEGORIES
 from a2perf.report.tables import csv_text, exact
 from a2perf.runs.bundles.layout import MODES
+from a2perf.runs.run import noise
 
 CSV_COLUMNS = (
-    "level", "run", "submission", "mode", "domain", "task", "env_id", "env_fingerprint", "seed", "state", "category",
-    "measure", "value", "unit", "spread", "spread_kind", "low", "high", "n", "best", "direction", "provenance",
-    "condition", "method", "note",
-)  # fmt: skip
+    "level",
+    "run",
+    "submission",
+    "mode",
+    "domain",
+    "task",
+    "env_id",
+    "env_fingerprint",
+    "seed",
+    "state",
+    "category",
+    "measure",
+    "value",
+    "unit",
+    "spread",
+    "spread_kind",
+    "low",
+    "high",
+    "n",
+    "best",
+    "direction",
+    "provenance",
+    "condition",
+    "method",
+    "note",
+)
 
 
 class ReportedScore(Record, kw_only=True):
@@ -135,10 +157,16 @@ def tables_csv(report: Report) -> str:
     for section in report.runs():
         run, manifest, identity = section.run, section.run.manifest, section.run.identity
         common: dict[str, Any] = {
-            "level": "run", "run": run.root, "mode": run.mode, "state": section.state, "submission": identity.algorithm,
-            "domain": identity.domain, "task": identity.task, "env_fingerprint": identity.fingerprint,
+            "level": "run",
+            "run": run.root,
+            "mode": run.mode,
+            "state": section.state,
+            "submission": identity.algorithm,
+            "domain": identity.domain,
+            "task": identity.task,
+            "env_fingerprint": identity.fingerprint,
             "seed": "" if identity.seed is None else identity.seed,
-        }  # fmt: skip
+        }
         if manifest is not None:
             common["env_id"] = manifest.env_id or ""
         rows += [{**common, **_measure_cells(measure)} for measure in section.measures] or [common]
@@ -151,14 +179,20 @@ def _scores(section: SettingSection) -> list[ReportedScore]:
     ordered = sorted(table.sections, key=lambda part: (MODES.index(part.mode), CATEGORIES.index(part.category)))
     return [
         ReportedScore(
-            algorithm=name, mode=part.mode, category=part.category, label=row.label, best=cell.best,
-            remark=row.remark, score=value, task=row.task,
+            algorithm=name,
+            mode=part.mode,
+            category=part.category,
+            label=row.label,
+            best=cell.best,
+            remark=row.remark,
+            score=value,
+            task=row.task,
         )
         for part in ordered
         for row in part.rows
         for name, cell, value in zip(table.algorithms, row.cells, row.values, strict=True)
         if value is not None
-    ]  # fmt: skip
+    ]
 
 
 def _reported_setting(section: SettingSection) -> ReportedSetting:
@@ -184,15 +218,28 @@ def _score_rows(section: SettingSection) -> list[dict[str, Any]]:
         low, high = score.interval or (None, None)
         rows.append(
             {
-                "level": "algorithm", "submission": entry.algorithm, "mode": entry.mode, "domain": setting.domain,
-                "task": entry.task or setting.task, "category": entry.category, "measure": score.name,
-                "value": exact(score.value), "unit": score.unit, "spread": exact(score.spread),
-                "spread_kind": score.spread_kind or "", "low": exact(low), "high": exact(high), "n": score.n,
-                "best": "yes" if entry.best else "", "direction": score.direction,
-                "provenance": score.provenance if score.value is not None else "", "condition": score.condition or "",
-                "method": score.method or "", "note": "; ".join(score.notes),
+                "level": "algorithm",
+                "submission": entry.algorithm,
+                "mode": entry.mode,
+                "domain": setting.domain,
+                "task": entry.task or setting.task,
+                "category": entry.category,
+                "measure": score.name,
+                "value": exact(score.value),
+                "unit": score.unit,
+                "spread": exact(score.spread),
+                "spread_kind": score.spread_kind or "",
+                "low": exact(low),
+                "high": exact(high),
+                "n": score.n,
+                "best": "yes" if entry.best else "",
+                "direction": score.direction,
+                "provenance": score.provenance if score.value is not None else "",
+                "condition": score.condition or "",
+                "method": score.method or "",
+                "note": "; ".join(score.notes),
             }
-        )  # fmt: skip
+        )
     return rows
 
 
@@ -220,8 +267,12 @@ def _measure_cells(measure: Measure) -> dict[str, Any]:
     quantity = measure.quantity
     texts = {name: getattr(quantity, name) or "" for name in ("unit", "spread_kind", "provenance", "method", "note")}
     cells: dict[str, Any] = {
-        **texts, "category": measure.category, "mode": measure.mode, "measure": measure.key,
-        "value": exact(quantity.value), "spread": exact(quantity.spread),
+        **texts,
+        "category": measure.category,
+        "mode": measure.mode,
+        "measure": measure.key,
+        "value": exact(quantity.value),
+        "spread": exact(quantity.spread),
         "n": "" if quantity.n is None else quantity.n,
-    }  # fmt: skip
+    }
     return cells if measure.task is None else {**cells, "task": measure.task}

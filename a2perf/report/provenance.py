@@ -10,12 +10,11 @@ from a2perf.errors import command_line
 from a2perf.metrics.scores import SeedGroup
 from a2perf.plain_text import plain_text
 from a2perf.records import Manifest
-from a2perf.report.numbers_text import counted
+from a2perf.report.numbers_text import sample_text
 from a2perf.report.tables import Quantity, Table, Text, columns, quantity_text
 from a2perf.report.task_results import Label, TaskResults, title_of
 from a2perf.runs.bundles.layout import EARLIER_CONFIG
-from a2perf.runs.run import Run
-from a2perf.runs.tracking_record import TrackingReport
+from a2perf.runs.run import Run, noise, tracking_reports
 
 _HASH_DIGITS = 16
 
@@ -60,7 +59,7 @@ def _source_row(
     return (
         Text(
             text=title_of(labels, group.algorithm),
-            detail=f"{group.mode}, {counted(len(group.runs), 'run')}; {setting.title}",
+            detail=f"{group.mode}, {sample_text(group.policies, group.episodes)}; {setting.title}",
             href=f"#{anchors[group.runs[0].key]}",
         ),
         Text(text=", ".join("unknown" if seed is None else str(seed) for seed in group.seeds)),
@@ -114,7 +113,7 @@ def conditions(run: Run) -> list[str]:
     for task, broken in run.details.task_failures.items():
         text = f"Task {task} failed in {broken.where} ({broken.kind.value}): {broken.message}"
         found[plain_text(text)] = None
-    for report in _reports(run).values():
+    for report in tracking_reports(run).values():
         found.update(dict.fromkeys(plain_text(text) for text in report.notes))
     if manifest is not None:
         for tracker in manifest.tracker_failures:
@@ -123,20 +122,6 @@ def conditions(run: Run) -> list[str]:
         warnings = (text for text in manifest.warnings if not text.startswith("noisy host"))
         found.update(dict.fromkeys(plain_text(text) for text in warnings))
     return list(found)
-
-
-def noise(run: Run) -> list[str]:
-    """Returns why the host was too busy for reliable times and energies; empty for a quiet host."""
-    reasons: dict[str, None] = {}
-    for task, report in _reports(run).items():
-        if report.host.noisy:
-            stated = report.host.reasons or ["no reason recorded"]
-            reasons.update(dict.fromkeys(plain_text(f"{task}: {reason}" if task else reason) for reason in stated))
-    if not reasons and run.manifest is not None:
-        prefix = "noisy host"
-        warnings = [text.removeprefix(prefix).lstrip(": ") for text in run.manifest.warnings if text.startswith(prefix)]
-        reasons.update(dict.fromkeys(plain_text(warning) for warning in warnings))
-    return list(reasons)
 
 
 def _record(run: Run, manifest: Manifest) -> list[tuple[str, str, bool]]:
@@ -186,11 +171,6 @@ def command(run: Run, manifest: Manifest) -> str:
         given = ",".join(f"{name}={value}" for name, value in manifest.participant_args.items())
         words += ["--participant_args", given]
     return command_line(*words)
-
-
-def _reports(run: Run) -> Mapping[str, TrackingReport]:
-    """Returns the tracking report of each task; a run of one task has the name ``""``."""
-    return run.tracking_by_task or {"": run.tracking}
 
 
 def _package(manifest: Manifest) -> str:

@@ -6,6 +6,7 @@ import numpy as np
 
 from a2perf.arrays import Values
 from a2perf.metrics import protocol
+from a2perf.metrics.application import returns
 from a2perf.metrics.scores import SeedGroup
 from a2perf.metrics.submitted import protocol_of
 from a2perf.report.task_results import TaskResults
@@ -26,5 +27,5 @@ def scored_task(setting: TaskResults) -> protocol.ScoredTask | None:
 
 def run_means(group: SeedGroup) -> Values:
     """Returns the mean episode return of each run that has episodes."""
-    value = group.scores.get("returns")
+    value = group.scores.get(returns.name)
     return np.array([mean for mean in (value.per_run if value is not None else ()) if mean is not None], np.float64)

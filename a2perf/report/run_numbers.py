@@ -9,7 +9,10 @@ import numpy as np
 
 from a2perf.arrays import Values
 from a2perf.metrics import application, registry
+from a2perf.metrics.application import returns
+from a2perf.metrics.profiles.reliability import SPREAD_OF_ROLLOUTS
 from a2perf.metrics.runs_in_mode import scored_runs
+from a2perf.metrics.system import energy_gross
 from a2perf.metrics.values import MetricValue, Profile
 from a2perf.records import Episode
 from a2perf.report.ranks import lacks_uncertainty
@@ -71,11 +74,11 @@ def _of_mode(run: Run, mode: str, profile: Profile) -> Iterator[Measure]:
     metrics = registry.all_metrics()
     data = scored_runs([run], mode)
     scores = registry.score(data, profile)
-    spread = scores.get("StddevAcrossRollouts")
+    spread = scores.get(SPREAD_OF_ROLLOUTS.name)
     for name, value in scores.items():
         if value.value is not None:
-            over_episodes = spread if name == "returns" else None
-            episodes = sum(len(runs[0]) for runs in data.returns.values() if runs) if name == "returns" else None
+            over_episodes = spread if name == returns.name else None
+            episodes = sum(len(runs[0]) for runs in data.returns.values() if runs) if name == returns.name else None
             quantity = _quantity(value, over_episodes, episodes)
             metric = metrics[name]
             yield Measure(key=name, label=metric.label, category=metric.category, mode=mode, quantity=quantity)
@@ -83,22 +86,33 @@ def _of_mode(run: Run, mode: str, profile: Profile) -> Iterator[Measure]:
         if episodes_of and run.identity.mode == mode:
             lengths = episode_values(episodes_of, "length")
             mean = Quantity(
-                value=float(lengths.mean()), unit="steps", n=lengths.size, provenance="recorded",
+                value=float(lengths.mean()),
+                unit="steps",
+                n=lengths.size,
+                provenance="recorded",
                 spread=float(lengths.std(ddof=1)) if lengths.size > 1 else None,
                 spread_kind=EPISODE_SPREAD if lengths.size > 1 else None,
-            )  # fmt: skip
+            )
             yield Measure(
-                key="episode_length", label="Episode length", category="application", mode=mode, quantity=mean,
+                key="episode_length",
+                label="Episode length",
+                category="application",
+                mode=mode,
+                quantity=mean,
                 task=task if mode == "generalization" else None,
-            )  # fmt: skip
+            )
     if mode == "generalization":
         for task, values in application.per_task(data, profile).items():
             for name, value in values.items():
                 if value.value is not None:
                     yield Measure(
-                        key=name, label=metrics[name].label, category="application", mode=mode, task=task,
+                        key=name,
+                        label=metrics[name].label,
+                        category="application",
+                        mode=mode,
+                        task=task,
                         quantity=_quantity(value, None, len(data.returns[task][0])),
-                    )  # fmt: skip
+                    )
 
 
 def _quantity(value: MetricValue, over_episodes: MetricValue | None, episodes: int | None) -> Quantity:
@@ -127,10 +141,16 @@ def _side_notes(run: Run) -> Iterator[Measure]:
         energy = report.energy
         if task and energy.quality not in ("", "none"):
             gross = recorded(energy.gross_kwh)
-            yield from _note(run, "energy_gross", "Energy", gross, "kWh", energy.quality, energy.method, task)
-        for part, component in (("cpu", energy.cpu), ("gpu", energy.gpu), ("ram", energy.ram)):
+            yield from _note(
+                run, energy_gross.name, energy_gross.label, gross, "kWh", energy.quality, energy.method, task
+            )
+        for key, label, component in (
+            ("power_cpu_idle", "Power, CPU, idle", energy.cpu),
+            ("power_gpu_idle", "Power, GPU, idle", energy.gpu),
+            ("power_ram_idle", "Power, RAM, idle", energy.ram),
+        ):
             if component.quality not in ("", "none"):
-                key, label, idle_w = f"power_{part}_idle", f"Power, {part.upper()}, idle", recorded(component.idle_w)
+                idle_w = recorded(component.idle_w)
                 yield from _note(run, key, label, idle_w, "W", component.quality, component.method, task)
     if run.details.train is not None:
         size, files = float(run.details.train.artifact_bytes), f"{run.details.train.artifact_files} file(s)"

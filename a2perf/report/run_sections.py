@@ -9,8 +9,14 @@ from collections.abc import Callable, Sequence
 from pathlib import PurePosixPath
 
 import msgspec
+import numpy as np
 
-from a2perf.domains import task_title
+from a2perf.domains import task_title, video
+from a2perf.domains.registry import all_environments, load_attribute
+from a2perf.errors import MissingDependency
+from a2perf.metrics.application import generalization, returns
+from a2perf.metrics.latency import latency_round_trip_mean, latency_round_trip_p99
+from a2perf.metrics.system import energy_gross, memory_pss_peak, memory_rss_peak, wall_clock
 from a2perf.metrics.values import Profile
 from a2perf.plain_text import plain_text
 from a2perf.report import provenance
@@ -20,11 +26,13 @@ from a2perf.report.names import submission_title
 from a2perf.report.numbers_text import counted
 from a2perf.report.run_numbers import Measure, find, measures
 from a2perf.report.tables import Cell, Pair, Quantity, Table, Text, columns
-from a2perf.runs.run import MediaFile, Run
+from a2perf.runs.bundles import layout
+from a2perf.runs.run import Run
 from a2perf.runs.tracking_record import COMPONENTS, CONTRIBUTIONS, recorded
 
 MAX_MEDIA_BYTES = 4 * 2**20
 MAX_MEDIA = 4
+MAX_PICTURES = 64
 Names = Callable[..., str]
 
 
@@ -113,7 +121,7 @@ def _run_section(run: Run, new_name: Names, profile: Profile, own_charts: bool) 
         uncertainties=uncertainty_table(anchor, run),
         endings=_endings(run),
         charts=charts_of(anchor, run) if own_charts else [],
-        pictures=_pictures(run, MAX_MEDIA if own_charts else 1),
+        pictures=_pictures(run, MAX_MEDIA if own_charts else 1, draws=own_charts),
         record=provenance.record_table(anchor, run),
         conditions=provenance.conditions(run),
         failure_lines=failure_lines,
@@ -125,9 +133,15 @@ def run_table(runs: Sequence[RunSection]) -> Table:
     """Returns the table of all runs, one row each."""
     heads = columns(
         {"run": "Run", "state": "State", "environment": "Environment"},
-        {"return": "Return", "episode_length": "Length", "latency": "Latency", "energy": "Energy",
-         "memory_peak": "Peak memory", "wall_clock": "Wall clock"},
-    )  # fmt: skip
+        {
+            "return": "Return",
+            "episode_length": "Length",
+            "latency": "Latency",
+            "energy": "Energy",
+            "memory_peak": memory_rss_peak.title,
+            wall_clock.name: wall_clock.title,
+        },
+    )
     rows = tuple(_summary_row(run) for run in runs)
     return Table(name="summary", caption="All runs", columns=heads, rows=rows, kind="cards")
 
@@ -151,20 +165,20 @@ def _summary_row(section_of: RunSection) -> tuple[Cell, ...]:
         Text(text=name, detail=run.mode or run.folder.layout, href=f"#{section_of.anchor}"),
         Text(text=section_of.state_text, state=section_of.state),
         where,
-        _bare(find(found, "generalization" if several else "returns") or nothing, keep_n=True),
+        _bare(find(found, (generalization if several else returns).name) or nothing, keep_n=True),
         (None if several else find(found, "episode_length")) or nothing,
         Pair(
-            first=_bare(find(found, "latency_round_trip_mean") or nothing),
-            second=_bare(find(found, "latency_round_trip_p99") or nothing),
+            first=_bare(find(found, latency_round_trip_mean.name) or nothing),
+            second=_bare(find(found, latency_round_trip_p99.name) or nothing),
             labels=("mean", "p99"),
         ),
-        _bare(find(found, "energy_gross") or nothing),
+        _bare(find(found, energy_gross.name) or nothing),
         Pair(
-            first=_bare(find(found, "memory_rss_peak") or nothing),
-            second=_bare(find(found, "memory_pss_peak") or nothing),
+            first=_bare(find(found, memory_rss_peak.name) or nothing),
+            second=_bare(find(found, memory_pss_peak.name) or nothing),
             labels=("RSS", "PSS"),
         ),
-        _bare(find(found, "wall_clock") or nothing),
+        _bare(find(found, wall_clock.name) or nothing),
     )
 
 
@@ -202,13 +216,15 @@ def _phases_table(anchor: str, run: Run) -> Table | None:
         for phase, cost in report.phases.items():
             if phase == "end":
                 continue
-            rows.append((
-                Text(text=plain_text(f"{task}: {phase}" if task else phase)),
-                Quantity(value=recorded(cost.wall_s), unit="s", provenance="measured"),
-                Quantity(value=recorded(cost.cpu_seconds), unit="s", provenance="measured"),
-                Quantity(value=recorded(cost.energy_gross_kwh) if kind else None, unit="kWh", provenance=kind),
-                Quantity(value=recorded(cost.rss_peak_bytes), unit="bytes", provenance="measured"),
-            ))  # fmt: skip
+            rows.append(
+                (
+                    Text(text=plain_text(f"{task}: {phase}" if task else phase)),
+                    Quantity(value=recorded(cost.wall_s), unit="s", provenance="measured"),
+                    Quantity(value=recorded(cost.cpu_seconds), unit="s", provenance="measured"),
+                    Quantity(value=recorded(cost.energy_gross_kwh) if kind else None, unit="kWh", provenance=kind),
+                    Quantity(value=recorded(cost.rss_peak_bytes), unit="bytes", provenance="measured"),
+                )
+            )
     if not rows:
         return None
     return Table(name=f"{anchor}-phases", caption="Cost of each phase", columns=heads, rows=tuple(rows))
@@ -232,11 +248,13 @@ def uncertainty_table(anchor: str, run: Run) -> Table | None:
                 label = f"{name if name == 'total' else name.upper()}, {kind}"
                 value = recorded(getattr(part, f"{kind}_kwh"))
                 own = "measured" if part.quality == "measured" else "estimated"
-                rows.append((
-                    Text(text=plain_text(f"{task}: {label}" if task else label)),
-                    Quantity(value=value, spread=expanded, unit="kWh", provenance=own),
-                    *(Quantity(value=recorded(getattr(unsure, cause)), unit="kWh") for cause in CONTRIBUTIONS),
-                ))  # fmt: skip
+                rows.append(
+                    (
+                        Text(text=plain_text(f"{task}: {label}" if task else label)),
+                        Quantity(value=value, spread=expanded, unit="kWh", provenance=own),
+                        *(Quantity(value=recorded(getattr(unsure, cause)), unit="kWh") for cause in CONTRIBUTIONS),
+                    )
+                )
     if not rows:
         return None
     caption = "Uncertainty of energy; contributions are standard uncertainties"
@@ -263,7 +281,8 @@ def _endings(run: Run) -> list[str]:
     return lines
 
 
-def _pictures(run: Run, most: int) -> list[Picture]:
+def _pictures(run: Run, most: int, *, draws: bool) -> list[Picture]:
+    """Returns pictures and films; ``draws``: also pictures of recorded states, which takes half a second."""
     found = []
     for media in run.details.media[:most]:
         path = PurePosixPath(media.name)
@@ -271,13 +290,33 @@ def _pictures(run: Run, most: int) -> list[Picture]:
         if media.size > MAX_MEDIA_BYTES:
             caption = f"{path.name} is larger than {MAX_MEDIA_BYTES // 2**20} MiB; it is only in the folder of the run"
             found.append(Picture("image", "", "", caption))
-        elif path.suffix == ".png":
+        elif path.suffix == ".mp4":
+            uri = _data_uri(media.read(MAX_MEDIA_BYTES), "video/mp4")
+            found.append(Picture("video", uri, f"Film of {episode}", episode))
+        elif draws or path.suffix != layout.STATES:
             caption = f"{episode}: evenly spaced frames from left to right; scroll sideways for all"
-            found.append(Picture("image", _data_uri(media, "image/png"), f"Picture strip of {caption}", caption))
-        else:
-            found.append(Picture("video", _data_uri(media, "video/mp4"), f"Film of {episode}", episode))
+            try:
+                content = media.read(MAX_MEDIA_BYTES)
+                strip = _drawn(run, content) if path.suffix == layout.STATES else content
+                found.append(Picture("image", _data_uri(strip, "image/png"), f"Picture strip of {caption}", caption))
+            except (ValueError, msgspec.DecodeError, MissingDependency) as error:
+                found.append(Picture("image", "", "", plain_text(f"no picture of {episode}: {error}")))
     return found
 
 
-def _data_uri(media: MediaFile, kind: str) -> str:
-    return f"data:{kind};base64,{base64.b64encode(media.read(MAX_MEDIA_BYTES)).decode()}"
+def _drawn(run: Run, content: bytes) -> bytes:
+    """Returns the picture strip of recorded states.
+
+    Raises:
+        ValueError: they are not states of an environment that is known here.
+        MissingDependency: a package for its pictures is not installed.
+    """
+    _, environment = all_environments().get((run.manifest and run.manifest.env_id) or "", (None, None))
+    states = msgspec.json.decode(content, type=list[list[float]])
+    if environment is None or environment.pictures is None or not 0 < len(states) <= MAX_PICTURES:
+        raise ValueError("its states are not those of a known environment")
+    return video.strip(load_attribute(environment.pictures)(np.array(states)))
+
+
+def _data_uri(content: bytes, kind: str) -> str:
+    return f"data:{kind};base64,{base64.b64encode(content).decode()}"

@@ -13,17 +13,18 @@ from collections.abc import Collection, Mapping, Sequence
 from a2perf.domains import task_title
 from a2perf.errors import UserError
 from a2perf.metrics import registry
+from a2perf.metrics.application import returns, success_rate
 from a2perf.metrics.definition import Metric
 from a2perf.metrics.scores import SeedGroup
-from a2perf.metrics.values import Category, MetricValue
+from a2perf.metrics.values import NORMALISED, Category, MetricValue
 from a2perf.plain_text import plain_text
-from a2perf.report.numbers_text import counted, interval_text, normalised_text, row_scale, written
-from a2perf.report.provenance import noise
+from a2perf.report.numbers_text import interval_text, normalised_text, row_scale, sample_text, written
 from a2perf.report.ranks import DISTORTED_UNITS, lacks_uncertainty, leaders, ordering_interval
 from a2perf.report.references import scored_task
 from a2perf.report.tables import Column, Table, Text
 from a2perf.report.task_results import Label, TaskResults, title_of
 from a2perf.runs.bundles.layout import MODES
+from a2perf.runs.run import noise
 
 CATEGORIES: tuple[Category, ...] = ("application", "reliability", "system", "data")
 MODE_WORDS = {"train": "training", "inference": "inference", "generalization": "generalization"}
@@ -31,26 +32,6 @@ ESTIMATED = {"estimated": "estimated by a model", "mixed": "measured in some run
 """Provenances that are marked with ≈; everything else was measured or recorded."""
 ESTIMATED_MARK, DOUBTFUL_MARK = "≈", "⚠"
 _ARROWS = {"max": "↑", "min": "↓"}
-NORMALISED = "normalised_score"
-HEADLINES = (
-    NORMALISED, "returns", "success_rate", "generalization",
-    "IqrAcrossRuns", "IqrWithinRuns", "LowerCVaROnDiffs", "LowerCVaROnDrawdown", "LowerCVarOnAcross",
-    "MedianPerfDuringTraining", "IqrAcrossRollouts", "LowerCVaRAcrossRollouts",
-    "outcome_consistency", "trajectory_consistency_distribution", "trajectory_consistency_sequence",
-    "resource_consistency", "pass_all_8", "robustness", "calibration", "discrimination",
-    "energy_per_decision", "energy_per_episode", "processor_time_per_decision", "processor_time_transport",
-    "latency_round_trip_mean", "latency_round_trip_median", "latency_round_trip_p99", "latency_transport",
-    "latency_infer_once_median",
-    "energy_gross", "energy_scored_steps", "energy_loading", "energy_timed_calls", "energy_rest",
-    "power_mean", "power_gpu_mean", "memory_rss_mean", "memory_rss_peak", "memory_gpu_peak", "wall_clock",
-    "energy_to_threshold", "time_to_threshold",
-    "model_calls_per_episode", "model_tokens_in_per_episode", "model_tokens_out_per_episode",
-    "model_cost_per_episode", "model_cost_per_success", "model_first_token_median", "model_first_token_p95",
-    "model_errors", "host_energy_per_episode", "host_energy_per_success",
-    "training_sample_cost",
-)  # fmt: skip
-"""Rows of the short table: those of the earlier platform's tables, success, reliability of the policy, and latency as
-quantiles."""
 _ACTIONABLE = ("not enough", "threshold", "failed")
 _MODES = ("inference", "generalization", "train")
 """Order of the modes on a page: how good the policy is comes before how it was trained."""
@@ -155,36 +136,38 @@ class ScoreTable:
 
 
 def score_table(
-    setting: TaskResults, name: str, profile: str, labels: Mapping[str, Label], *, headlines: bool = False
+    setting: TaskResults, name: str, profile: str, labels: Mapping[str, Label], *, short: bool = False
 ) -> ScoreTable:
-    """Makes the table of a setting."""
+    """Makes the table of a setting, of the metrics that lead if ``short``."""
     metrics = registry.all_metrics()
     details, counts = [], []
     for algorithm in setting.algorithms:
-        by_mode = {mode: len(group.runs) for mode in MODES if (group := setting.of(algorithm, mode)) is not None}
+        groups = [group for mode in MODES if (group := setting.of(algorithm, mode)) is not None]
+        by_mode = {group.mode: len(group.data.units) for group in groups}
+        samples = {sample_text(group.policies, group.episodes) for group in groups}
         same = set(by_mode.values())
         several = ", ".join(f"{count} {MODE_WORDS[mode]}" for mode, count in by_mode.items())
         counts.append(same.pop() if len(same) == 1 else -1)
-        details.append(several if counts[-1] < 0 else counted(counts[-1], "run"))
+        details.append(samples.pop() if len(samples) == 1 else several)
     sections = []
     for category in CATEGORIES:
         for mode in _MODES:
             held = {group.algorithm: group for group in setting.in_mode(mode)}
             named = [metric for metric in metrics.values() if metric.category == category]
-            if headlines:
-                named = sorted((m for m in named if m.name in HEADLINES), key=lambda m: HEADLINES.index(m.name))
+            if short:
+                named = [metric for metric in named if metric.leads()]
             noisy = [name for name, group in held.items() if any(noise(run) for run in group.runs)]
             rows = []
             for metric in named:
                 values = [held[name].scores.get(metric.name) if name in held else None for name in setting.algorithms]
                 if any(value is not None for value in values):
                     rows.append(make_row(metric, values, setting.algorithms, noisy=noisy, counts=counts))
-            if headlines:  # a row with a number, or with a reason that a user can act on
+            if short:  # a row with a number, or with a reason that a user can act on
                 rows = [row for row in rows if row.has_value() or any(r.startswith(_ACTIONABLE) for r in row.missing())]
-            if headlines and category == "application" and mode == "inference":
+            if short and category == "application" and mode == "inference":
                 rows = [*_normalised_row(setting, rows), *rows]
             if category == "application" and mode == "generalization":
-                rows += _task_rows(setting, held, metrics, counts)
+                rows += _task_rows(setting, held, counts)
             if rows:
                 sections.append(ScoreSection(category, mode, tuple(rows)))
     return ScoreTable(
@@ -234,10 +217,14 @@ def make_row(
         marks += [(DOUBTFUL_MARK, "measured on a noisy host")] if name in doubtful else []
         cells.append(
             Text(
-                text=number.text(), detail=" ".join(filter(None, below)), best=name in best, sort=value.value,
-                mark="".join(mark for mark, _ in marks), hint=", ".join(hint for _, hint in marks),
+                text=number.text(),
+                detail=" ".join(filter(None, below)),
+                best=name in best,
+                sort=value.value,
+                mark="".join(mark for mark, _ in marks),
+                hint=", ".join(hint for _, hint in marks),
             )
-        )  # fmt: skip
+        )
     label = metric.label if task is None else f"{metric.label}, {plain_text(title or task)}"
     return ScoreRow(metric.name, label, metric.direction, scale.unit, tuple(values), tuple(cells), task, remark)
 
@@ -250,32 +237,30 @@ def is_distorted(metric: Metric) -> bool:
 def _normalised_row(setting: TaskResults, rows: Sequence[ScoreRow]) -> list[ScoreRow]:
     """Returns the row of normalised scores, made of the row of returns; empty without reference scores."""
     found = scored_task(setting)
-    returns = next((row for row in rows if row.name == "returns"), None)
-    if found is None or returns is None:
+    plain = next((row for row in rows if row.name == returns.name), None)
+    if found is None or plain is None:
         return []
     cells = []
-    for algorithm, cell in zip(setting.algorithms, returns.cells, strict=True):
+    for algorithm, cell in zip(setting.algorithms, plain.cells, strict=True):
         group = setting.of(algorithm, "inference")
-        score = None if group is None else found.normalised(group.scores.get("returns"))
+        score = None if group is None else found.normalised(group.scores.get(returns.name))
         if score is not None:
             ends = interval_text(score.interval)
             cell = Text(text=normalised_text(score.value), detail=ends, best=cell.best, sort=score.value)
         cells.append(cell)
     label = f"Normalised score ({found.scale})"
-    return [ScoreRow(NORMALISED, label, "max", "", returns.values, tuple(cells), remark=returns.remark)]
+    return [ScoreRow(NORMALISED, label, "max", "", plain.values, tuple(cells), remark=plain.remark)]
 
 
-def _task_rows(
-    setting: TaskResults, held: Mapping[str, SeedGroup], metrics: Mapping[str, Metric], counts: Sequence[int]
-) -> list[ScoreRow]:
+def _task_rows(setting: TaskResults, held: Mapping[str, SeedGroup], counts: Sequence[int]) -> list[ScoreRow]:
     algorithms = setting.algorithms
     rows = []
     for task in sorted({task for group in held.values() for task in group.tasks}):
-        for name in ("returns", "success_rate"):
-            values = [held[a].tasks.get(task, {}).get(name) if a in held else None for a in algorithms]
+        for metric in (returns, success_rate):
+            values = [held[a].tasks.get(task, {}).get(metric.name) if a in held else None for a in algorithms]
             if any(value is not None and value.value is not None for value in values):
                 title = task_title(setting.domain, task)
-                rows.append(make_row(metrics[name], values, algorithms, task, title=title, counts=counts))
+                rows.append(make_row(metric, values, algorithms, task, title=title, counts=counts))
     return rows
 
 

@@ -9,26 +9,33 @@ import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
 
-from a2perf.metrics.protocol import NormalisedReturn, ScoredTask
+import numpy as np
+
+from a2perf.metrics import registry
+from a2perf.metrics.application import generalization, generalization_score, returns
+from a2perf.metrics.definition import Metric, mean_over_runs
+from a2perf.metrics.profiles.reliability import WORST_ROLLOUTS
+from a2perf.metrics.protocol import NormalisedReturn, ScoredTask, over_tasks
 from a2perf.metrics.scores import SeedGroup
-from a2perf.metrics.values import MetricValue
+from a2perf.metrics.values import Lead, MetricValue
 from a2perf.plain_text import plain_text
 from a2perf.report.names import WITHOUT_MODEL
 from a2perf.report.numbers_text import Scale, counted, interval_text, normalised_text, rounded_text, row_scale, written
-from a2perf.report.provenance import noise
-from a2perf.report.ranks import rank_ranges
+from a2perf.report.ranks import ENERGY_UNITS, rank_ranges
 from a2perf.report.references import scored_task
 from a2perf.report.score_tables import ESTIMATED
-from a2perf.report.tables import Text
+from a2perf.report.tables import Column, Text
 from a2perf.report.task_results import Label, TaskResults
 from a2perf.report.trust import chips_of
-from a2perf.runs.run import Run
+from a2perf.runs.run import Run, noise
+from a2perf.runs.series import FINAL_VALUES
 
 FAILED_STATES = ("failed", "unreadable")
 MOST_TASKS_IN_SENTENCE = 4
 _BAR = (-0.08, 1.16)
 """Normalised scores at the ends of a bar: floor and expert lie inside; scores beyond are cut off."""
 _NOT_BETTER = 0.02
+_NONE = Text().text
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,6 +64,7 @@ class SummaryRow:
         score: normalised; the mean return if the task has no reference scores.
         bar: None without a normalised score.
         worst: mean of the worst 5 % of the episodes, on the scale of ``score``.
+        costs: one per column of the first screen.
         chips: remarks on the result; ``state`` is the tone, ``hint`` the explanation.
         normalised: whether the score has a scale from floor to expert; otherwise it is a mean return.
     """
@@ -66,8 +74,7 @@ class SummaryRow:
     score: Text
     bar: Bar | None
     worst: Text
-    energy: Text
-    latency: Text
+    costs: tuple[Text, ...]
     chips: tuple[Text, ...]
     normalised: bool = False
 
@@ -99,6 +106,8 @@ class FirstScreen:
     """The first screen.
 
     Attributes:
+        costs: the columns of the costs that lead, with their units.
+        has_worst: whether it has the column of the worst episodes; logs of training runs have none.
         noisy: how many of ``runs`` were measured on a noisy host.
         ticks: positions of floor and expert on the bars, per cent.
     """
@@ -106,10 +115,10 @@ class FirstScreen:
     sentence: str
     tasks: tuple[TaskSummary, ...]
     failed: tuple[FailedRun, ...]
-    energy_unit: str
-    latency_unit: str
+    costs: tuple[Column, ...]
     noisy: int
     runs: int
+    has_worst: bool = True
     ticks: tuple[float, float] = (0.0, 100.0)
 
     @property
@@ -134,14 +143,29 @@ class _Entry:
 
     @functools.cached_property
     def score(self) -> NormalisedReturn | None:
-        return None if self.task is None else self.task.normalised(self.value("returns"))
+        if self.group.mode == "generalization":
+            return over_tasks(self.value(generalization_score.name))
+        return None if self.task is None else self.task.normalised(self.value(returns.name))
 
     def value(self, name: str) -> MetricValue | None:
         found = self.group.scores.get(name)
         return found if found is not None and found.value is not None else None
 
+    def mean(self) -> MetricValue | None:
+        if self.group.mode == "train":
+            return self.final()
+        return self.value((generalization if self.group.mode == "generalization" else returns).name)
+
+    def final(self) -> MetricValue | None:
+        """Returns the final return of the logs of other tools; returns of our training runs are their evaluation."""
+        curves = [run.curve.values for run in self.group.runs if run.curve is not None and run.curve.values.size]
+        if not curves or not all(run.is_log for run in self.group.runs):
+            return None
+        means = np.array([curve[-FINAL_VALUES:].mean() for curve in curves])
+        return returns.labelled(mean_over_runs(means, "corrected"), "corrected")
+
     def order(self) -> tuple[bool, float]:
-        mean = self.value("generalization" if self.group.mode == "generalization" else "returns")
+        mean = self.mean()
         value = self.score.value if self.score is not None else None if mean is None else mean.value
         return (value is None, 0.0 if value is None else -value)
 
@@ -157,24 +181,33 @@ def summary_of(
     entries = [_entries(setting) for setting in settings]
     flat = [entry for held in entries for entry in held]
     groups = [group for entry in flat for group in (entry.group, *entry.others)]
-    energy = _scale([group.scores.get("energy_per_decision") for group in groups], "kWh")
-    latency = _scale([entry.value("latency_round_trip_mean") for entry in flat], "s")
+    costs = registry.leading(Lead.CHART, "inference")
+    scales = [_scale([group.scores.get(cost.name) for group in groups], cost.unit) for cost in costs]
     tasks = tuple(
         TaskSummary(
             anchor=anchor,
             title=setting.title,
             domain_title=setting.domain_title,
             sentence=_task_sentence(held, labels),
-            rows=tuple(_row(entry, labels[entry.group.algorithm], energy, latency) for entry in held),
+            rows=tuple(_row(entry, labels[entry.group.algorithm], costs, scales) for entry in held),
         )
         for setting, anchor, held in zip(settings, anchors, entries, strict=True)
     )
+    rows = [row for task in tasks for row in task.rows]
+    all_logs = bool(runs) and all(run.is_log for run in runs)
+    shown = [at for at in range(len(costs)) if not all_logs or any(row.costs[at].text != _NONE for row in rows)]
+    if len(shown) < len(costs):
+        cut = {row: dataclasses.replace(row, costs=tuple(row.costs[at] for at in shown)) for row in rows}
+        tasks = tuple(dataclasses.replace(task, rows=tuple(cut[row] for row in task.rows)) for task in tasks)
     return FirstScreen(
         sentence=_sentence(tasks, entries, labels),
         tasks=tasks,
         failed=tuple(_failed(run, labels, run_anchors[run.key]) for run in runs if run.state in FAILED_STATES),
-        energy_unit=energy.unit,
-        latency_unit=latency.unit,
+        costs=tuple(
+            Column(key=cost.name, title=", ".join(filter(None, (cost.title, scale.unit))), hint=cost.formula)
+            for cost, scale in ((costs[at], scales[at]) for at in shown)
+        ),
+        has_worst=not all_logs or any(row.worst.text != _NONE for row in rows),
         noisy=sum(bool(noise(run)) for run in runs),
         runs=len(runs),
         ticks=(_place(0.0), _place(1.0)),
@@ -195,7 +228,7 @@ def _entries(setting: TaskResults) -> list[_Entry]:
     return sorted(found, key=_Entry.order)
 
 
-def _row(entry: _Entry, label: Label, energy: Scale, latency: Scale) -> SummaryRow:
+def _row(entry: _Entry, label: Label, costs: Sequence[Metric], scales: Sequence[Scale]) -> SummaryRow:
     groups = (entry.group, *entry.others)
     runs = [run for group in groups for run in group.runs]
     failed = any(run.state in FAILED_STATES for run in runs)
@@ -205,8 +238,7 @@ def _row(entry: _Entry, label: Label, energy: Scale, latency: Scale) -> SummaryR
         score=_score_cell(entry),
         bar=_bar(entry),
         worst=_worst_cell(entry),
-        energy=_energy_cell(entry, energy),
-        latency=_latency_cell(entry, latency),
+        costs=tuple(_cost_cell(entry, cost, scale) for cost, scale in zip(costs, scales, strict=True)),
         chips=tuple(chips_of(groups)),
         normalised=entry.score is not None,
     )
@@ -214,21 +246,22 @@ def _row(entry: _Entry, label: Label, energy: Scale, latency: Scale) -> SummaryR
 
 def _score_cell(entry: _Entry) -> Text:
     if entry.score is not None:
-        return Text(text=normalised_text(entry.score.value), detail=interval_text(entry.score.interval))
-    if entry.group.mode == "train":
-        return Text(detail="not evaluated")
-    value = entry.value("generalization" if entry.group.mode == "generalization" else "returns")
+        details = [interval_text(entry.score.interval), "" if entry.task else "score over tasks"]
+        return Text(text=normalised_text(entry.score.value), detail=", ".join(filter(None, details)))
+    value = entry.mean()
     if value is None or value.value is None:
-        return Text(detail="no finished episode")
+        return Text(detail="not evaluated" if entry.group.mode == "train" else "no finished episode")
     number = written(value.value, row_scale([value.value], value.unit), value.spread, value.interval)
-    what = "mean over tasks" if entry.group.mode == "generalization" else "mean return"
+    what = {"generalization": "mean over tasks", "train": "final return"}.get(entry.group.mode, "mean return")
+    if entry.group.mode == "train" and number.low:
+        what += f" [{number.low}, {number.high}]"
     return Text(text=number.text(), detail=what, unit=value.unit)
 
 
 def _worst_cell(entry: _Entry) -> Text:
     if entry.group.mode != "inference":
         return Text()
-    value = entry.value("LowerCVaRAcrossRollouts")
+    value = entry.value(WORST_ROLLOUTS.name)
     if value is None or value.value is None:
         return Text()
     episodes = _episodes(entry.group)
@@ -238,41 +271,37 @@ def _worst_cell(entry: _Entry) -> Text:
     return Text(text=rounded_text(value.value), detail=detail)
 
 
-def _energy_cell(entry: _Entry, scale: Scale) -> Text:
-    value = entry.value("energy_per_decision") if entry.group.mode != "train" else None
-    trained = next((group for group in (entry.group, *entry.others) if group.mode == "train"), None)
-    training = None if trained is None else trained.scores.get("energy_gross")
-    detail = ""
-    if training is not None and training.value is not None:
-        # training often costs a thousand times more, so it has its own unit
-        mark = "≈ " if training.provenance in ESTIMATED else ""
-        detail = f"training {mark}{rounded_text(training.value, training.unit)}"
+def _cost_cell(entry: _Entry, metric: Metric, scale: Scale) -> Text:
+    """Returns a cost with the metrics that are written beside it, and with that of training if its unit is the same."""
+    value = entry.value(metric.name) if entry.group.mode != "train" else None
+    details = [_training_cost(entry, metric.unit)]
     if value is None or value.value is None:
-        return Text(detail=detail)
-    if any(run.manifest is not None and run.manifest.models for run in entry.group.runs):  # their servers ran elsewhere
-        detail = "; ".join(part for part in (detail, WITHOUT_MODEL) if part)
-    hint = ESTIMATED.get(value.provenance, "")
-    mark, noisy = "≈" if hint else "", _noise_hint(entry)
-    return Text(
-        text=written(value.value, scale).text(), detail=detail, mark=f"{mark}⚠" if noisy else mark,
-        hint=", ".join(filter(None, (hint, noisy))),
-    )  # fmt: skip
-
-
-def _noise_hint(entry: _Entry) -> str:
-    return "measured on a noisy host" if any(noise(run) for run in entry.group.runs) else ""
-
-
-def _latency_cell(entry: _Entry, scale: Scale) -> Text:
-    value = entry.value("latency_round_trip_mean")
-    if value is None or value.value is None:
-        return Text()
-    beside = (("median", entry.value("latency_round_trip_median")), ("p99", entry.value("latency_round_trip_p99")))
-    detail = ", ".join(
-        f"{name} {written(of.value, scale).text()}" for name, of in beside if of is not None and of.value is not None
+        return Text(detail=details[0])
+    beside = [(one.title.rpartition(", ")[2], entry.value(one.name)) for one in registry.beside(metric.name)]
+    details.append(
+        ", ".join(f"{name} {written(of.value, scale).text()}" for name, of in beside if of and of.value is not None)
     )
-    hint = _noise_hint(entry)
-    return Text(text=written(value.value, scale).text(), detail=detail, mark="⚠" if hint else "", hint=hint)
+    if metric.unit in ENERGY_UNITS and any(
+        run.manifest is not None and run.manifest.models for run in entry.group.runs
+    ):
+        details.append(WITHOUT_MODEL)  # its server ran elsewhere
+    estimated, noisy = ESTIMATED.get(value.provenance, ""), any(noise(run) for run in entry.group.runs)
+    return Text(
+        text=written(value.value, scale).text(),
+        detail="; ".join(filter(None, details)),
+        mark=("≈" if estimated else "") + ("⚠" if noisy else ""),
+        hint=", ".join(filter(None, (estimated, "measured on a noisy host" if noisy else ""))),
+    )
+
+
+def _training_cost(entry: _Entry, unit: str) -> str:
+    trained = next((group for group in (entry.group, *entry.others) if group.mode == "train"), None)
+    for metric in registry.leading(Lead.CHART, "train"):
+        value = None if trained is None else trained.scores.get(metric.name)
+        if metric.unit == unit and value is not None and value.value is not None:
+            # training often costs a thousand times more, so it has its own unit
+            return f"training {'≈ ' if value.provenance in ESTIMATED else ''}{rounded_text(value.value, value.unit)}"
+    return ""
 
 
 def _scale(values: Sequence[MetricValue | None], unit: str) -> Scale:
@@ -306,9 +335,11 @@ def _place(score: float) -> float:
 def _failed(run: Run, labels: Mapping[str, Label], anchor: str) -> FailedRun:
     failure = None if run.manifest is None else run.manifest.failure
     names = (run.algorithm, f"{run.algorithm} ({run.identity.view})")
-    title = run.root if run.state == "unreadable" else next(
-        (label.title for name, label in labels.items() if name in names), run.algorithm
-    )  # fmt: skip
+    title = (
+        run.root
+        if run.state == "unreadable"
+        else next((label.title for name, label in labels.items() if name in names), run.algorithm)
+    )
     if failure is None:
         reason = "; ".join(run.conditions) or "no reason recorded"
         return FailedRun(anchor, title, run.state, plain_text(reason), "")
@@ -350,7 +381,7 @@ def _task_sentence(held: Sequence[_Entry], labels: Mapping[str, Label]) -> str:
     rivals = [entry for entry in held if entry.score is not None]
     intervals = [entry.score.interval or (None, None) for entry in rivals if entry.score is not None]
     tied = [entry for entry, (best, _) in zip(rivals, rank_ranges(intervals), strict=True) if best == 1]
-    basis = f"{counted(_episodes(first.group), 'episode')}, {counted(first.group.scores['returns'].n, 'seed')}"
+    basis = f"{counted(_episodes(first.group), 'episode')}, {counted(first.group.scores[returns.name].n, 'seed')}"
     if score.interval is None:
         basis += ": no interval"
     else:

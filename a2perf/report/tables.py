@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -23,6 +23,7 @@ MISSING = "–"
 _MANY = 6
 """Columns of scores above which the type is smaller and the table scrolls."""
 Align = Literal["left", "right"]
+LineKind = Literal["cells", "heading", "remark"]
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
@@ -162,14 +163,23 @@ def text_table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[Cell 
     return Table(name="", caption=caption, columns=tuple(heading), rows=cells)
 
 
+def lines_of(table: Table) -> Iterator[tuple[LineKind, tuple[Cell, ...], Mapping[str, str]]]:
+    """Yields each row with what it is, and with its attributes on a page: the walk of every format."""
+    for row, about in zip(table.rows, table.about or (_NOTHING,) * len(table.rows), strict=True):
+        spanning: LineKind = "heading" if about.get("class") == "category" else "remark"
+        yield (spanning if len(row) < len(table.columns) else "cells"), row, about
+
+
 def to_text(table: Table) -> str:
     """Renders a table for a terminal."""
     widths = _widths(table)
     aligned = [
-        [text.rjust(width) if column.align == "right" else text.ljust(width)
-         for text, width, column in zip(row, widths, table.columns, strict=True)]
+        [
+            text.rjust(width) if column.align == "right" else text.ljust(width)
+            for text, width, column in zip(row, widths, table.columns, strict=True)
+        ]
         for row in _texts(table)
-    ]  # fmt: skip
+    ]
     return "".join(f"{'  '.join(row).rstrip()}\n" for row in aligned)
 
 
@@ -211,9 +221,9 @@ def to_markdown(table: Table) -> str:
     heads = [markdown_text(column.heading()) for column in table.columns]
     rules = ["---:" if column.align == "right" else "---" for column in table.columns]
     lines = [f"| {' | '.join(heads)} |", f"| {' | '.join(rules)} |"]
-    for row, about in zip(table.rows, table.about or (_NOTHING,) * len(table.rows), strict=True):
+    for kind, row, _ in lines_of(table):
         text, spanned = " | ".join(map(_markdown_cell, row)), len(table.columns) - len(row)
-        lines.append(f"| {f'**{text}**' if about.get('class') == 'category' else text} |{'  |' * spanned}")
+        lines.append(f"| {f'**{text}**' if kind == 'heading' else text} |{'  |' * spanned}")
     return "\n".join(lines) + "\n"
 
 
@@ -224,18 +234,21 @@ def to_html(table: Table, label: str = "") -> Markup:
         label: accessible name; the caption if there is none.
     """
     head = Markup("").join(_html_head(table, column) for column in table.columns)
-    about = table.about or (_NOTHING,) * len(table.rows)
-    body = Markup("").join(_html_row(table, row, of) for row, of in zip(table.rows, about, strict=True))
+    body = Markup("").join(_html_row(table, *line) for line in lines_of(table))
     is_wide = table.kind == "scores" and len(table.columns) > _MANY
     return Markup(
         '<div class="scroll{fits}" tabindex="0" role="region" aria-label="{label}">'
         '<table role="table" class="{kind}"{name}><caption>{caption}</caption>'
         '<thead role="rowgroup"><tr role="row">{head}</tr></thead><tbody role="rowgroup">{body}</tbody></table></div>'
     ).format(
-        fits=" fits" if table.kind == "scores" and not is_wide else "", label=label or table.caption,
-        kind=f"{table.kind} many" if is_wide else table.kind, caption=table.caption, head=head, body=body,
+        fits=" fits" if table.kind == "scores" and not is_wide else "",
+        label=label or table.caption,
+        kind=f"{table.kind} many" if is_wide else table.kind,
+        caption=table.caption,
+        head=head,
+        body=body,
         name=Markup(' id="{}"').format(table.name) if table.name and table.kind == "ranking" else "",
-    )  # fmt: skip
+    )
 
 
 def quantity_text(quantity: Quantity) -> str:
@@ -249,8 +262,8 @@ def quantity_text(quantity: Quantity) -> str:
 
 def _texts(table: Table) -> list[list[str]]:
     """Returns the lines of a table, the headings first."""
-    texts = ([_cell_text(cell) for cell in row] + [""] * (len(table.columns) - len(row)) for row in table.rows)
-    return [[column.heading() for column in table.columns], *texts]
+    heads = [column.heading() for column in table.columns]
+    return [heads, *([*map(_cell_text, row), *[""] * (len(heads) - len(row))] for _, row, _ in lines_of(table))]
 
 
 def _widths(table: Table) -> list[int]:
@@ -279,12 +292,12 @@ def _html_head(table: Table, column: Column) -> Markup:
     )
 
 
-def _html_row(table: Table, row: tuple[Cell, ...], about: Mapping[str, str]) -> Markup:
+def _html_row(table: Table, kind: LineKind, row: tuple[Cell, ...], about: Mapping[str, str]) -> Markup:
     # joined as plain strings, every part escaped already: a large report has a hundred thousand of them
     of_row = "".join(f' {name}="{escape(value)}"' for name, value in about.items() if value)
     opening = '<tr role="row"' if table.kind in ("cards", "ranking") else "<tr"
-    if len(row) < len(table.columns):
-        tag = 'th scope="rowgroup"' if about.get("class") == "category" else "td"
+    if kind != "cells":
+        tag = 'th scope="rowgroup"' if kind == "heading" else "td"
         spanned = f'<{tag} colspan="{len(table.columns)}">{_html_cell(row[0])}</{tag[:2]}>'
         return Markup(f"{opening}{of_row}>{spanned}</tr>")
     cells = []

@@ -16,7 +16,7 @@ from a2perf.plain_text import plain_text
 from a2perf.report.names import kind_summary, submission_kind, submission_title
 from a2perf.runs.bundles.layout import MODES
 from a2perf.runs.run import Run
-from a2perf.runs.stores.seed_groups import SeedKey, grouped, seed_key
+from a2perf.runs.seed_groups import SeedKey, grouped, seed_key
 
 _DIGITS = 8
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from a2perf.metrics.scores import SeedGroup
+from a2perf.metrics.system import energy_gross
 from a2perf.plain_text import plain_text
-from a2perf.report.provenance import noise
 from a2perf.report.score_tables import ESTIMATED
 from a2perf.report.tables import Text
-from a2perf.runs.run import Run
+from a2perf.runs.run import Run, noise
 
 Tone = Literal["good", "plain", "warn", "bad"]
 FEWEST_SEEDS = 3
@@ -25,11 +25,14 @@ def chips_of(groups: Sequence[SeedGroup]) -> Iterator[Text]:
         yield _chip(
             f"{len(bad)} of {len(runs)} runs {states}", "bad", "; ".join(f"{r.key}: {r.state}" for r in bad[:4])
         )
-    if (count := len(groups[0].runs)) == 1:
+    if (count := len(groups[0].data.units)) == 1:
         yield _chip("1 seed", "warn", "One run: no interval, and no claim about other seeds")
     else:
         tone: Tone = "warn" if count < FEWEST_SEEDS else "plain"
-        yield _chip(f"{count} seeds", tone, "Independent runs behind the score; the interval is over them")
+        kind = "trained policies" if len(set(groups[0].policies)) > 1 else "seeds"
+        yield _chip(f"{count} {kind}", tone, "Independent runs behind the score; the interval is over them")
+    if all(run.is_log for run in runs):
+        return
     sandboxes = [None if run.manifest is None else run.manifest.sandbox for run in runs]
     levels = {sandbox.level for sandbox in sandboxes if sandbox is not None}
     if None in sandboxes:
@@ -46,7 +49,7 @@ def chips_of(groups: Sequence[SeedGroup]) -> Iterator[Text]:
         yield _chip("hashes ok", "good", "All recorded files match the hashes in the manifest")
     if reasons := {reason for run in runs for reason in noise(run)}:
         yield _chip("noisy host", "warn", plain_text(f"Unreliable times and energies: {'; '.join(sorted(reasons))}"))
-    energies = [group.scores.get("energy_gross") for group in groups]
+    energies = [group.scores.get(energy_gross.name) for group in groups]
     if {one.provenance for one in energies if one is not None and one.value is not None} & ESTIMATED.keys():
         yield _chip("energy estimated", "plain", "A model computed the energy; no instrument measured it")
     yield from _reproduced([run for run in runs if run.mode != "train"])

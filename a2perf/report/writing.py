@@ -53,12 +53,13 @@ class WrittenReport:
 
 
 def write_report(
-    runs: Sequence[Run], out: Path, *, title: str | None = None, profile: Profile = "corrected"
+    runs: Sequence[Run], out: Path, *, title: str | None = None, profile: Profile = "corrected", verdict: str = ""
 ) -> WrittenReport:
     """Writes a report of recorded runs.
 
     Args:
         out: folder to write; figures and tables of an earlier report there are replaced.
+        verdict: which of two submissions is better, in words.
 
     Raises:
         UserError: ``out`` cannot be written.
@@ -66,7 +67,7 @@ def write_report(
     try:
         for folder in (FIGURES, TABLES):
             (out / folder).mkdir(parents=True, exist_ok=True)  # fails now rather than after a minute of drawing
-        report = make_report(runs, title, profile)
+        report = make_report(runs, title, profile, verdict)
         record = report_record(report)
         views = [view for chart in report.charts() for view in chart.views]
         figures = {f"{view.name}.svg": view.svg for view in views} | {f"{view.name}.pdf": view.pdf for view in views}

@@ -61,8 +61,26 @@ def command(folder: Path, root: Path, *arguments: str) -> subprocess.CompletedPr
     given = [word for binding in BINDINGS for word in ("--gin-bindings", binding)]
     return subprocess.run(
         [
-            sys.executable, "-m", "a2perf", "run", "--submission", str(folder), "--gin-config", "inference.gin",
-            "--root-dir", str(root), "--task", TASK, "--sandbox", "process", *given, *arguments,
+            sys.executable,
+            "-m",
+            "a2perf",
+            "run",
+            "--submission",
+            str(folder),
+            "--gin-config",
+            "inference.gin",
+            "--root-dir",
+            str(root),
+            "--task",
+            TASK,
+            "--sandbox",
+            "process",
+            *given,
+            *arguments,
         ],
-        capture_output=True, text=True, timeout=300, env=os.environ.copy(), check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=os.environ.copy(),
+        check=False,
+    )

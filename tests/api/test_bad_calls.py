@@ -43,14 +43,12 @@ CALLS: dict[str, Callable[[], Any]] = {
     "write_report: nothing there": lambda: a2perf.write_report("nowhere"),
     "write_report: unknown profile": lambda: a2perf.write_report(MINIMAL, profile="corect"),  # type: ignore[arg-type]
     "write_leaderboard: nothing there": lambda: a2perf.write_leaderboard("nowhere", "site"),
-    "open_dataset: nothing there": lambda: a2perf.open_dataset("nowhere"),
     "track: unknown keyword value": lambda: a2perf.track("block", interval_s=-1.0).__enter__(),  # type: ignore[union-attr]
 }
 COMMANDS: dict[str, Sequence[str]] = {
     "score: nothing there": ["score", "nowhere"],
     "write_report: nothing there": ["report", "nowhere"],
     "write_leaderboard: nothing there": ["leaderboard", "nowhere", "-o", "site"],
-    "open_dataset: nothing there": ["datasets", "list", "nowhere"],
     "read_runs: nothing there": ["report", "nowhere"],
 }
 """Commands that refuse the same input with the same text."""

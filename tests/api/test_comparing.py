@@ -25,9 +25,18 @@ from tests.shipped_runs import copy_parts
 
 
 def made(
-    name: str, seed: int, *, mean: float = 100.0, task: str = "walk", mode: str = "inference", state: str = "finished",
-    energy_kwh: float | None = None, quality: str = "estimated", fingerprint: str = "f1", version: str = "",
-) -> Run:  # fmt: skip
+    name: str,
+    seed: int,
+    *,
+    mean: float = 100.0,
+    task: str = "walk",
+    mode: str = "inference",
+    state: str = "finished",
+    energy_kwh: float | None = None,
+    quality: str = "estimated",
+    fingerprint: str = "f1",
+    version: str = "",
+) -> Run:
     """A run in memory with three episodes around a mean."""
     rng = np.random.default_rng([seed, len(name), int(mean)])
     tracking = nothing_tracked()
@@ -36,13 +45,19 @@ def made(
         tracking = TrackingReport(energy=TrackedEnergy(gross_kwh=energy, quality=quality, method="made"))
     return Run(
         RunIdentity(
-            domain="d", task=task, algorithm=name, version=version or name.ljust(12, "0"), fingerprint=fingerprint,
-            mode=mode, seed=seed, state=state,
+            domain="d",
+            task=task,
+            algorithm=name,
+            version=version or name.ljust(12, "0"),
+            fingerprint=fingerprint,
+            mode=mode,
+            seed=seed,
+            state=state,
         ),
         IN_MEMORY,
         returns={mode: {task: mean + rng.normal(0, 1, 3)}},
         tracking=tracking,
-    )  # fmt: skip
+    )
 
 
 def seeds(name: str, count: int = 5, **given: Any) -> list[Run]:
@@ -107,13 +122,15 @@ def test_the_folder_of_a_comparison_has_the_files_of_the_command(tmp_path: Path)
     assert {file.name for file in files} >= {"compare.html", "compare.md", "compare.csv", "compare_comment.md"}
     assert json.loads(files[0].read_text())["candidates"][0]["group"] == "new"
     assert "compare-time.png" not in {file.name for file in files}
+    page = (tmp_path / "compare.html").read_text()
+    assert "mean over runs with its 95 % interval" not in page  # a curve through independent episodes
     assert (tmp_path / "compare.html").read_text().count("<html") == 1
 
 
 def test_policies_are_compared_by_the_episodes_that_both_played(small: a2perf.Runs) -> None:
     """Each training seed has evaluation episodes of its own: 3 seeds of 10 episodes are 30 pairs."""
     names = {"baseline": "greedy_placer", "candidate": "annealing_placer"}
-    found = a2perf.compare(small, **names, tasks="ariane", question="policies")
+    found = a2perf.compare(small, **names, tasks="ariane", question="episodes")
     (judged,) = found.judgements["annealing_placer"]
     assert (judged.candidate.seeds, judged.baseline.seeds, judged.sign) == (30, 30, "better")
     over_seeds = a2perf.compare(small, **names, tasks="ariane")
@@ -123,12 +140,12 @@ def test_policies_are_compared_by_the_episodes_that_both_played(small: a2perf.Ru
     assert judged.high - judged.low < 0.1 * (by_seed.high - by_seed.low)
     assert "Question: these policies (units: shared episodes, in pairs)" in str(found)
     assert "Question: this algorithm (units: training seeds)" in str(over_seeds)
-    assert (found.record().question, over_seeds.record().question) == ("policies", "algorithm")
+    assert (found.record().question, over_seeds.record().question) == ("episodes", "seeds")
 
 
 def test_policies_without_shared_episodes_are_not_compared(small: a2perf.Runs) -> None:
     first, others = (small.where(algorithm="greedy_placer", task="ariane", seed=seed) for seed in (1, 2))
-    found = a2perf.compare(small, baseline=first, candidate=others, question="policies")
+    found = a2perf.compare(small, baseline=first, candidate=others, question="episodes")
     ((judged,),) = found.judgements.values()
     assert judged.sign_reason == "not enough data (n=0 shared episodes, needs 3)"
 
@@ -164,8 +181,10 @@ def test_named_tasks_choose_the_other_groups(small: a2perf.Runs) -> None:
 
 def test_a_version_is_compared_with_the_other_versions_of_its_submission() -> None:
     runs = [
-        *seeds("ppo", version="abcdef0123"), *seeds("ppo", mean=50.0, version="beadfeed99"), *seeds("sac", mean=1.0)
-    ]  # fmt: skip
+        *seeds("ppo", version="abcdef0123"),
+        *seeds("ppo", mean=50.0, version="beadfeed99"),
+        *seeds("sac", mean=1.0),
+    ]
     found = a2perf.compare(runs, baseline="abcd")
     assert (found.baseline, found.candidates) == ("abcd", ("beadfeed99",))
     assert found.verdict is Verdict.REGRESSION
@@ -201,8 +220,9 @@ def test_energy_is_judged_beside_the_return_with_its_unit_and_direction() -> Non
     assert (returns["verdict"], energy["verdict"]) == ("PASS", "REGRESSION")
     assert (returns["result"], energy["result"]) == ("not separated", "worse")
     assert {name: one.found.sign for name, one in found.overall["new"].items()} == {
-        "returns": "not separated", "energy_gross": "worse"
-    }  # fmt: skip
+        "returns": "not separated",
+        "energy_gross": "worse",
+    }
     assert energy["difference"] == pytest.approx(-1e-6 * 1.095)
     assert (energy["unit"], energy["provenance"]) == ("kWh", "estimated")
     assert "≈ 2.190 mWh" in str(found)
@@ -213,11 +233,19 @@ def test_energy_is_judged_beside_the_return_with_its_unit_and_direction() -> Non
 
 @pytest.mark.parametrize(
     ("word", "name"),
-    [("energy", "energy_gross"), ("Energy", "energy_gross"), ("Score", "returns"), ("return", "returns"),
-     ("Peak memory (RSS)", "memory_rss_peak"), ("memory", "memory_rss_peak"),
-     ("infer_once, median", "latency_infer_once_median"),
-     ("Worst 5 %", "LowerCVaRAcrossRollouts"), ("Wall clock", "wall_clock"), ("success", "success_rate")],
-)  # fmt: skip
+    [
+        ("energy", "energy_gross"),
+        ("Energy", "energy_gross"),
+        ("Score", "returns"),
+        ("return", "returns"),
+        ("Peak memory (RSS)", "memory_rss_peak"),
+        ("memory", "memory_rss_peak"),
+        ("infer_once, median", "latency_infer_once_median"),
+        ("Worst 5 %", "LowerCVaRAcrossRollouts"),
+        ("Wall clock", "wall_clock"),
+        ("success", "success_rate"),
+    ],
+)
 def test_the_words_of_the_output_name_metrics_everywhere(small: a2perf.Runs, word: str, name: str) -> None:
     candidate = "web_solver" if name == "success_rate" else "greedy_placer"
     found = a2perf.compare(small, baseline="minimal", candidate=candidate, metric=word, mode="inference")
@@ -310,38 +338,59 @@ PAIR = [*seeds("old", 3), *seeds("new", 3)]
 @pytest.mark.parametrize(
     ("runs", "given", "kind", "message"),
     [
-        (PAIR, {"baseline": "odl"}, UserError, "version or tag 'odl'; did you mean 'old'?\n  Hint: names that "
-         "exist: submissions: new, old; versions: new0000000, old0000000"),
+        (
+            PAIR,
+            {"baseline": "odl"},
+            UserError,
+            "version or tag 'odl'; did you mean 'old'?\n  Hint: names that "
+            "exist: submissions: new, old; versions: new0000000, old0000000",
+        ),
         (PAIR, {"candidate": lambda run: False}, UserError, "the candidate selects none of 6 runs"),
         (seeds("old"), {}, UserError, "there is one group, old: nothing to compare it with"),
         (PAIR, {"candidate": "old"}, UserError, "are the same 3 runs"),
         (PAIR, {"candidate": []}, UserError, "no candidate was named"),
-        (PAIR, {"tasks": ["run"]}, UserError, "old has no run on run\n  Hint: tasks that it has: walk"),
-        ([*seeds("old"), *seeds("new", task="run")], {}, UserError,
-         "no candidate has runs on a task of the baseline (old: walk; new: run)"),
+        (PAIR, {"tasks": ["run"]}, UserError, "old has no run on run\n  Hint: it has runs on walk"),
+        (
+            [*seeds("old"), *seeds("new", task="run")],
+            {},
+            UserError,
+            "no candidate has runs on a task of the baseline (old: walk; new: run)",
+        ),
         (PAIR, {"metric": "enery_gross"}, ConfigError, "no metric 'enery_gross'; did you mean 'energy_gross'?"),
         (PAIR, {"metric": "gpu_utilization_mean"}, ConfigError, "has no better or worse"),
-        (PAIR, {"metric": "energy_gross"}, UserError, "no run of old recorded the metric 'energy_gross' in the mode "
-         "inference\n  Hint: metrics that its runs have: returns"),
+        (
+            PAIR,
+            {"metric": "energy_gross"},
+            UserError,
+            "no run of old has the metric 'energy_gross'\n  Hint: metrics that exist: returns",
+        ),
         (PAIR, {"confidence": 95}, ConfigError, "confidence=95 is not a confidence level"),
         (PAIR, {"tolerance": -1}, ConfigError, "tolerance=-1"),
         (PAIR, {"last": 0}, ConfigError, "last=0"),
-        (PAIR, {"question": "policy"}, ConfigError, "question='policy' is not valid\n  Hint: use one of algorithm, "),
-        (PAIR, {"question": "policies", "metric": "energy_gross"}, ConfigError, "compares episodes, not energy_gross"),
+        (PAIR, {"question": "policy"}, ConfigError, "question='policy' is not valid\n  Hint: use one of seeds, "),
+        (PAIR, {"question": "episodes", "metric": "energy_gross"}, ConfigError, "compares episodes, not energy_gross"),
         (PAIR, {"references": {"walk": (1.0, 1.0)}}, ConfigError, "references of 'walk'"),
-        (PAIR, {"metric": ["returns", "energy_gross"], "tolerance_absolute": 1.0}, ConfigError,
-         "tolerance_absolute is in units of one metric"),
+        (
+            PAIR,
+            {"metric": ["returns", "energy_gross"], "tolerance_absolute": 1.0},
+            ConfigError,
+            "tolerance_absolute is in units of one metric",
+        ),
         (PAIR, {"metric": 3}, ConfigError, "metric=3 is not valid"),
         (PAIR, {"tasks": "run"}, UserError, "old has no run on run"),
         (PAIR, {"candidate": ["new", "new"]}, UserError, "the candidate new is given twice"),
-        (PAIR, {"experiment": "x"}, UserError, "need an experiment store"),
+        (PAIR, {"experiment": "x"}, UserError, "needs an experiment store"),
         (42, {}, ConfigError, "int is not a recorded run"),
         ([], {}, ConfigError, "no runs were given"),
         ([made("old", 1, state="failed"), *seeds("new")], {}, UserError, "no run of old is finished (1 failed)"),
-        ([*seeds("x", version="abcd1"), *seeds("x", version="abcd2")], {"baseline": "abcd"}, UserError,
-         "2 versions begin with 'abcd': abcd1, abcd2"),
+        (
+            [*seeds("x", version="abcd1"), *seeds("x", version="abcd2")],
+            {"baseline": "abcd"},
+            UserError,
+            "2 versions begin with 'abcd': abcd1, abcd2",
+        ),
     ],
-)  # fmt: skip
+)
 def test_bad_input_is_named_with_what_exists(
     runs: Sequence[Run], given: dict[str, Any], kind: type[UserError], message: str
 ) -> None:

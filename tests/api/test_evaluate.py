@@ -59,8 +59,13 @@ def test_a_function_gives_the_bundle_of_the_command(tmp_path: Path, monkeypatch:
     assert result.bundle == tmp_path / "python" / "inference"
     (folder,) = tmp_path.glob("python/submission-*/first")
     assert sorted(path.name for path in folder.iterdir()) == [
-        "__init__.py", "a2perf.toml", "inference.py", "policy.pkl", "requirements.txt", "train.py",
-    ]  # fmt: skip
+        "__init__.py",
+        "a2perf.toml",
+        "inference.py",
+        "policy.pkl",
+        "requirements.txt",
+        "train.py",
+    ]
     assert not list((tmp_path / "temporary").iterdir())
 
     episodes = ("--gin-bindings", "Submission.num_inference_episodes = 2", "--seed", "0", "--domain", "web_navigation")
@@ -105,7 +110,9 @@ def test_runs_of_several_seeds_are_those_of_single_calls(tmp_path: Path, capsys:
 
 
 def test_a_seed_that_fails_leaves_the_others(tmp_path: Path) -> None:
-    folder = write_submission(tmp_path / "mine", inference="""
+    folder = write_submission(
+        tmp_path / "mine",
+        inference="""
         import os
 
         def load_policy(env):
@@ -119,7 +126,8 @@ def test_a_seed_that_fails_leaves_the_others(tmp_path: Path) -> None:
 
         def infer_once(policy, observation):
             return policy
-    """)  # fmt: skip
+    """,
+    )
     with pytest.raises(RunFailed, match="not this one") as failed:
         evaluate(folder, tmp_path / "runs", seeds=range(4))
     assert failed.value.bundle == tmp_path / "runs" / "seed_2" / "inference"

@@ -69,9 +69,27 @@ def test_a_model_of_stable_baselines3_is_evaluated_with_the_numbers_of_its_file(
 
 @sb3_only
 def test_a_model_is_known_again_and_another_one_is_not() -> None:
-    digest = live_policy(_model()).digest
-    assert live_policy(_model()).digest == digest
-    assert live_policy(_model(seed=2)).digest != digest
+    known, again, other = (live_policy(_model(seed=seed)) for seed in (1, 1, 2))
+    assert again.digest == known.digest
+    assert other.digest != known.digest
+    assert other.code == known.code
+    assert live_policy(_model(policy_kwargs={"net_arch": [8]})).code != known.code
+
+
+@sb3_only
+@pytest.mark.slow
+def test_three_trained_models_are_one_group_and_each_is_one_seed_of_it(tmp_path: Path) -> None:
+    import stable_baselines3
+
+    models = [
+        stable_baselines3.PPO("MlpPolicy", "CartPole-v1", device="cpu", n_steps=64, seed=seed).learn(64)
+        for seed in range(3)
+    ]
+    for place in ("first", "second"):  # a file of a model differs each time that it is saved
+        a2perf.evaluate(models, env="CartPole-v1", episodes=2, root_dir=tmp_path / place, progress=False)
+    groups = a2perf.score(tmp_path).groups
+    assert [group["returns"].n for group in groups] == [3]
+    assert str(groups[0]).startswith("PPO, inference on gymnasium/CartPole-v1: 3 trained policies, 4 episodes each\n")
 
 
 @sb3_only
@@ -115,9 +133,12 @@ def _around(kind: str) -> Any:
 @pytest.mark.parametrize("vector", ["DummyVecEnv", "SubprocVecEnv"])
 @pytest.mark.parametrize(
     ("kind", "name"),
-    [("normalized", "NormalizeObservation"), ("transformed", "TransformObservation"),
-     ("normalized below a monitor", "NormalizeObservation")],
-)  # fmt: skip
+    [
+        ("normalized", "NormalizeObservation"),
+        ("transformed", "TransformObservation"),
+        ("normalized below a monitor", "NormalizeObservation"),
+    ],
+)
 def test_a_wrapper_that_changes_values_is_refused_by_its_name(kind: str, name: str, vector: str) -> None:
     from stable_baselines3.common import vec_env
 

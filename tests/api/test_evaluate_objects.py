@@ -234,7 +234,7 @@ def test_another_python_is_refused_by_name(tmp_path: Path) -> None:
 
 
 def test_any_name_becomes_a_folder_and_a_title(tmp_path: Path) -> None:
-    from a2perf.runs.bundles.submission_info import read_submission_info
+    from a2perf.runs.submission_info import read_submission_info
 
     prepared = live_policy(Constant(), 'Größe "A" \N{ROCKET} lr=3e-4/\x7f..')
     assert prepared.name == "Gr_e_A_lr_3e-4"

@@ -30,9 +30,14 @@ def evaluated(tmp_path_factory: pytest.TempPathFactory):
     def evaluate(timed_calls: int) -> a2perf.Result:
         root, timed = work / str(timed_calls), f"Submission.num_inference_steps = {timed_calls}"
         return a2perf.evaluate(
-            entry, env="CartPole-v1", env_kwargs={"max_episode_steps": 100}, episodes=1, bindings=[timed],
-            root_dir=root, progress=False,
-        )  # fmt: skip
+            entry,
+            env="CartPole-v1",
+            env_kwargs={"max_episode_steps": 100},
+            episodes=1,
+            bindings=[timed],
+            root_dir=root,
+            progress=False,
+        )
 
     return evaluate
 

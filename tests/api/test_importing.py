@@ -9,6 +9,7 @@ import subprocess
 import sys
 import sysconfig
 import venv
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -16,10 +17,30 @@ import pytest
 import a2perf
 
 HEAVY = (
-    "matplotlib", "pandas", "polars", "pyarrow", "torch", "tensorflow", "numba", "pybullet", "selenium", "mlflow",
-    "tensorboard", "wandb", "rich", "codecarbon", "scipy", "jinja2", "IPython", "h5py", "minari", "huggingface_hub",
-    "a2perf.cli", "a2perf.submission.evaluator", "a2perf.submission.main_submission",
-)  # fmt: skip
+    "matplotlib",
+    "pandas",
+    "polars",
+    "pyarrow",
+    "torch",
+    "tensorflow",
+    "numba",
+    "pybullet",
+    "selenium",
+    "mlflow",
+    "tensorboard",
+    "wandb",
+    "rich",
+    "codecarbon",
+    "scipy",
+    "jinja2",
+    "IPython",
+    "h5py",
+    "minari",
+    "huggingface_hub",
+    "a2perf.cli",
+    "a2perf.submission.evaluator",
+    "a2perf.submission.main_submission",
+)
 
 
 def fresh(code: str, *, cwd: Path | str = "/", python: str = sys.executable) -> str:
@@ -28,6 +49,7 @@ def fresh(code: str, *, cwd: Path | str = "/", python: str = sys.executable) -> 
 
 
 def test_no_public_name_loads_a_heavy_library() -> None:
+    assert all(find_spec(name) for name in HEAVY if name.startswith("a2perf."))
     code = (
         "import json, sys, a2perf\nloaded = {}\n"
         f"for name in {sorted(a2perf._HOMES)!r}:\n"

@@ -95,8 +95,8 @@ def _examples() -> list[Any]:
 
 @pytest.fixture
 def work(tmp_path: Path, repository: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Path:
-    """A folder with the examples, the shipped results, some runs below ``runs``, and a dataset."""
-    from a2perf.runs.packed.pack import unpack
+    """A folder with the examples, the shipped results, and some runs below ``runs``."""
+    from a2perf.runs.packed.packed_archive import unpack
 
     for folder in ("results/recorded", "examples/minimal"):
         shutil.copytree(repository / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pyc*"))
@@ -107,9 +107,7 @@ def work(tmp_path: Path, repository: Path, monkeypatch: pytest.MonkeyPatch, requ
 
 
 @pytest.mark.parametrize("name", _examples())
-def test_examples_run_and_show_what_they_say(
-    name: str, work: Path, dataset: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_examples_run_and_show_what_they_say(name: str, work: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Outputs are compared where the docstring has them."""
     import numpy as np
 
@@ -128,14 +126,3 @@ def test_examples_run_and_show_what_they_say(
                 example.want, shown, doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
             ), f"{example.source}shows {shown}"
     assert count or "+SKIP" in text
-
-
-@pytest.fixture
-def dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The name of a small dataset in the folder of all datasets."""
-    from tests.api.small_dataset import write_dataset
-
-    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "datasets"))
-    name = "quadruped_locomotion/dog_pace/expert-v0"
-    write_dataset(tmp_path / "datasets", name)
-    return name

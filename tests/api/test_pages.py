@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
@@ -54,23 +53,6 @@ def test_a_report_in_a_notebook_links_to_its_page(written: WrittenReport, monkey
     assert 'href="a%20%3Cb%3E%20folder/index.html"' in html
     assert "<script" not in html
     assert "3 runs of 1 submission" in html
-
-
-def test_a_leaderboard_has_the_bytes_of_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    unpacked("small/greedy_placer", tmp_path / "runs")
-    command("leaderboard", str(tmp_path / "runs"), "-o", str(tmp_path / "site"), "--no-reports")
-    said = capsys.readouterr()
-    lines: list[str] = []
-    written = a2perf.write_leaderboard(
-        tmp_path / "runs", tmp_path / "same", reports=False, progress=lines.append
-    )  # fmt: skip
-    assert files(tmp_path / "same") == files(tmp_path / "site")
-    assert lines[0] == "found 3 entries, 9 runs"
-    assert said.err.splitlines()[0] == lines[0]
-    assert said.out.replace("/site/", "/same/") == f"{written}\n"
-    assert capsys.readouterr().err == ""
-    assert json.loads((tmp_path / "same" / "leaderboard.json").read_text())["title"] == "Leaderboard"
-    assert written.folder == tmp_path / "same"
 
 
 def test_progress_goes_to_standard_error_unless_it_is_switched_off(

@@ -152,9 +152,13 @@ def test_nothing_that_started_is_an_error(
     ],
 )
 def test_bad_arguments_say_what_is_valid_and_run_nothing(
-    given: dict[str, Any], message: str, hint: str, flags: list[str] | None,
-    submission: Callable[..., Path], tmp_path: Path,
-) -> None:  # fmt: skip
+    given: dict[str, Any],
+    message: str,
+    hint: str,
+    flags: list[str] | None,
+    submission: Callable[..., Path],
+    tmp_path: Path,
+) -> None:
     """With ``flags``, the command refuses the same with the same text."""
     with pytest.raises(UserError) as caught:
         a2perf.submit(**{"submission": submission(), "folder": tmp_path / "runs", **given})

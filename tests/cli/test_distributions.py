@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from a2perf._version import __version__
+from a2perf.errors import MissingDependency
 from tests import made_submissions
 from tests.installed_package import write_package
 
@@ -36,6 +37,7 @@ def a2perf(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 def test_a_command_of_a_distribution_runs_and_stands_under_its_own_heading(tmp_path: Path) -> None:
     installed(tmp_path, "greetings", "0.3", "greet = greetings:greet", "export.greet = greetings:greet")
+    (tmp_path / "greet").mkdir()  # a folder of this name is not taken for a submission
     assert a2perf(tmp_path, "greet", "--name", "Ada").stdout == "hello Ada\n"
     assert a2perf(tmp_path, "export", "greet").stdout == "hello you\n"
     text = a2perf(tmp_path, "--help").stdout
@@ -67,16 +69,46 @@ def test_a_distribution_of_another_version_is_refused_with_both_versions(tmp_pat
     assert "pip install -e packages/serve" in done.stderr
 
 
-def test_a_command_of_a_distribution_that_is_not_installed_names_it() -> None:
+@pytest.mark.parametrize(
+    ("line", "message", "distribution"),
+    [
+        ("serve --protocol mcp", "a2perf serve comes with the distribution a2perf-serve", "serve"),
+        ("datasets list", "a2perf datasets comes with the distribution a2perf-datasets", "datasets"),
+        ("export croissant a/b-v0", "a2perf export croissant comes with the distribution a2perf-datasets", "datasets"),
+        (
+            "validate a/b-v0",
+            "a/b-v0 holds no bundle, and datasets are checked by the distribution a2perf-datasets",
+            "datasets",
+        ),
+    ],
+)
+def test_a_command_of_a_distribution_that_is_not_installed_names_it(
+    line: str, message: str, distribution: str, tmp_path: Path
+) -> None:
+    (tmp_path / "datasets").mkdir()
     code = (
         "from a2perf import plugins; points = plugins.entry_points\n"
-        "plugins.entry_points = lambda group: () if group == 'a2perf.commands' else points(group)\n"
+        "hidden = ('a2perf.commands', 'a2perf.validators')\n"
+        "plugins.entry_points = lambda group: points('' if group in hidden else group)\n"
         "import sys; from a2perf.cli import main; main(sys.argv[1:])"
     )
-    command = [sys.executable, "-c", code, "serve", "--protocol", "mcp"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    command = [sys.executable, "-c", code, *line.split()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, cwd=tmp_path)
     assert done.returncode == 2
     lines = done.stderr.splitlines()
-    assert lines[0] == "a2perf: a2perf serve comes with the distribution a2perf-serve"
-    assert "pip install -e packages/serve" in lines[1]
+    assert lines[0] == f"a2perf: {message}"
+    assert f"pip install -e packages/{distribution}" in lines[1]
     assert len(lines) == 2
+
+
+@pytest.mark.parametrize("name", ["OfflineDataset", "open_dataset"])
+def test_a_name_of_a_distribution_that_is_not_installed_names_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    import a2perf as package
+
+    monkeypatch.setitem(sys.modules, "a2perf_datasets", None)
+    with pytest.raises(MissingDependency) as caught:
+        getattr(package, name)
+    assert str(caught.value) == (
+        f"a2perf.{name} comes with the distribution a2perf-datasets\n"
+        "  Hint: pip install -e packages/datasets, in a checkout"
+    )

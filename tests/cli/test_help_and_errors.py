@@ -41,7 +41,7 @@ def test_help_lists_every_command_once_by_section_and_fits_80_columns(capsys: py
     assert "--submission-gin-config-path" in run(capsys, "run", "--help")[1]
 
 
-@pytest.mark.parametrize("name", ["run", "submit", "check", "data", "datasets", "doctor", "benchmark", "wrap", "sign"])
+@pytest.mark.parametrize("name", ["run", "submit", "check", "data", "doctor", "benchmark", "wrap", "sign"])
 def test_help_of_main_commands_shows_examples_whose_options_exist(name: str) -> None:
     context = click.Context(cli, info_name="a2perf")
     command = cli.get_command(context, name)
@@ -55,6 +55,24 @@ def test_help_of_main_commands_shows_examples_whose_options_exist(name: str) -> 
             assert {word for word in example.partition(" -- ")[0].split() if word.startswith("-")} <= flags, example
 
 
+@pytest.mark.parametrize(
+    ("line", "option"),
+    [
+        ("rlops --exp-name sac --exp-name ppo", "--exp-name"),
+        ("rlops compare --exp-name sac --exp-name sac", "--exp-name"),
+        ("compare a b --gate 0.1 --gate 0.2", "--gate"),
+        ("score runs --json --json", "--json"),
+        ("data list --json --json", "--json"),
+    ],
+)
+def test_an_option_that_does_not_repeat_is_given_once(
+    line: str, option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, out, err = run(capsys, *line.split())
+    assert (status, out) == (2, "")
+    assert f"a2perf: {option} is given 2 times and takes one value" in err
+
+
 # --- errors -----------------------------------------------------------------------------------------------------------
 
 
@@ -63,7 +81,7 @@ def test_help_of_main_commands_shows_examples_whose_options_exist(name: str) -> 
     [
         ("reprot runs", "there is no command 'reprot'; did you mean 'report'?", "a2perf --help"),
         ("xyz", "there is no command 'xyz'", "a2perf --help"),
-        ("compare runs", "there is no command 'compare'; did you mean 'rlops compare'?", "a2perf --help"),
+        ("tags list", "there is no command 'tags'; did you mean 'rlops tags'?", "a2perf --help"),
         ("--verison", "no such option '--verison'; did you mean '--version'?", "a2perf --help"),
         ("run ada", "a2perf run does not take 'ada'", "a2perf run --submission ada --gin-config FILE"),
         ("run --seed 1", "missing option '--submission'", "a2perf run --help"),
@@ -98,7 +116,7 @@ def test_the_program_completes_commands_and_options() -> None:
     program = shutil.which("a2perf", path=os.path.dirname(sys.executable))
     if program is None:
         pytest.skip("a2perf is not installed as a program")
-    for words, expected in (("a2perf repo", "plain,report"), ("a2perf export croi", "plain,croissant")):
+    for words, expected in (("a2perf repo", "plain,report"), ("a2perf data fet", "plain,fetch")):
         environment = {"_A2PERF_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
         done = subprocess.run(
             [program], env={**os.environ, **environment}, capture_output=True, text=True, check=False, timeout=300

@@ -98,9 +98,12 @@ def test_a_checkout_with_changed_code_scores_again(runs: Path, tmp_path: Path):
         with (code / "metrics" / "profiles" / "curves.py").open("a") as stream:
             stream.write(change)
         subprocess.run(
-            [sys.executable, "-m", "a2perf", "score", runs, "-o", tmp_path / "o"], cwd=tmp_path, check=True,
-            env={**os.environ, "PYTHONPATH": str(code.parent)}, capture_output=True,
-        )  # fmt: skip
+            [sys.executable, "-m", "a2perf", "score", runs, "-o", tmp_path / "o"],
+            cwd=tmp_path,
+            check=True,
+            env={**os.environ, "PYTHONPATH": str(code.parent)},
+            capture_output=True,
+        )
         document = json.loads((tmp_path / "o" / "scores.json").read_text())
         medians.append(group(document, "train")["scores"]["MedianPerfDuringTraining"]["value"])
     assert medians[1] == pytest.approx(medians[0] + 1)

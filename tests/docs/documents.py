@@ -59,10 +59,7 @@ _PROGRAMS = {
     "pip": ("pip._internal.cli.main", "main"),
     "pytest": ("pytest", "console_main"),
 }
-_KEPT = (
-    "LANG", "TERM", "A2PERF_CACHE_DIR", "A2PERF_OFFLINE", "MPLCONFIGDIR", "MPLBACKEND", "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS",
-)  # fmt: skip
+_KEPT = ("LANG", "TERM", "A2PERF_CACHE_DIR", "A2PERF_OFFLINE", "MPLCONFIGDIR", "MPLBACKEND", "OMP_NUM_THREADS")
 
 
 @dataclass(frozen=True)

@@ -65,9 +65,8 @@ def test_message_is_printed(message: str, command: str, tmp_path: Path) -> None:
         (tmp_path / "entry" / name).write_text(text)
     places = dict.fromkeys(("A2PERF_CACHE_DIR", "HOME"), str(tmp_path / "home"))
     variables = {**os.environ, **places, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    done = subprocess.run(
-        ["bash", "-c", command], cwd=tmp_path, env={**variables, "A2PERF_OFFLINE": "1"}, check=False,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-    )  # fmt: skip
+    variables["A2PERF_OFFLINE"] = "1"
+    words = ["bash", "-c", command]
+    done = subprocess.run(words, cwd=tmp_path, env=variables, check=False, capture_output=True, text=True)
     assert done.returncode in (1, 2)
-    documents.expect(done.stdout, f"...{message}...", command)
+    documents.expect(done.stdout + done.stderr, f"...{message}...", command)

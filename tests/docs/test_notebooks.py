@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import shutil
@@ -13,7 +12,6 @@ import filelock
 import nbformat
 import pytest
 from nbformat import NotebookNode
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from docs.building import notebooks, words
 
@@ -73,19 +71,6 @@ def test_notebooks_keep_to_the_words_and_the_width_of_the_documentation(name: st
     assert [line for line in lines if len(line) > 88] == []
 
 
-def test_clearing_removes_outputs_counts_and_metadata() -> None:
-    cell = new_code_cell("1", execution_count=3, outputs=[new_output("stream", text="x")])
-    cell.metadata.update(alt="A line.", tags=["raises-exception"], collapsed=True)
-    notebook = new_notebook(
-        cells=[new_markdown_cell("# Title"), cell], metadata={"kernelspec": {"name": "mine", "display_name": "Mine"}}
-    )
-    cleared = notebooks.cleared(notebook)
-    assert cleared.cells[1].metadata == {"alt": "A line.", "tags": ["raises-exception"]}
-    assert (cleared.cells[1].outputs, cleared.cells[1].execution_count) == ([], None)
-    assert [cell.id for cell in cleared.cells] == ["cell-01", "cell-02"]
-    assert cleared.metadata.kernelspec.name == "python3"
-
-
 # --- executed ---------------------------------------------------------------------------------------------------------
 
 
@@ -97,7 +82,7 @@ def test_the_first_evaluation(executed) -> None:
     assert value(printed, "Return") == 236.7
     assert value(printed, "Worst 5 %") == 20.81
     assert value(printed, "Score") > 1
-    assert re.search(r"^  Bundle     runs/follow-\w{8}/synthetic_trot_v1/seed_0/inference$", printed, re.MULTILINE)
+    assert re.search(r"^  Bundle  +runs/follow-\w{8}/synthetic_trot_v1/seed_0/inference$", printed, re.MULTILINE)
     episodes = output(notebook, "result.episodes()")
     assert episodes.count("time_limit") == 3
     assert episodes.count("fall") == 1
@@ -117,7 +102,7 @@ def test_comparing_two_algorithms(executed) -> None:
     assert re.search(r"^ariane +not separated +\+0\.0048 +\[−0\.0219, \+0\.0315\] .* INCONCL", judged, re.MULTILINE)
     assert "a PASS needs 17" in output(notebook, 'table["reason"]')
     energy = output(notebook, 'metric="energy_gross"')
-    assert re.search(r"^ariane +(?:worse|not separated) +−6\.2 mWh .*≈ 6\.8 mWh +≈ 0\.7 mWh", energy, re.MULTILINE)
+    assert re.search(r"^ariane +worse +−20\.4 mWh .*≈ 21\.9 mWh +≈ 1\.5 mWh", energy, re.MULTILINE)
     written = output(notebook, "comparison.write").split()
     assert {"comparison.json", "comparison.html", "comparison.pdf"} <= set(written)
 
@@ -142,71 +127,3 @@ def test_pages_show_pictures_with_a_text_and_no_path_of_this_machine(executed, t
     assert len(pictures) >= 1
     assert min(len(alt.split()) for _, alt in pictures) >= 8
     assert re.findall(r".*(?:/tmp/|/home/|/root/|site-packages|Traceback).*", text) == []
-
-
-# --- pages of outputs -------------------------------------------------------------------------------------------------
-
-
-def page(folder: Path, *outputs: NotebookNode, alt: str = "") -> str:
-    cell = new_code_cell("show()", outputs=list(outputs))
-    if alt:
-        cell.metadata["alt"] = alt
-    return notebooks.page(new_notebook(cells=[new_markdown_cell("# Title"), cell]), "name", folder)
-
-
-def test_pieces_of_a_stream_become_one_block_without_escape_sequences(tmp_path: Path) -> None:
-    text = page(tmp_path, new_output("stream", text="one \x1b[31mred\x1b[0m\n"), new_output("stream", text="two\n"))
-    assert text.count("{code-block} text") == 1
-    assert "\n\none red\ntwo\n" in text
-
-
-def test_html_with_empty_lines_stays_whole_and_loses_links_to_files_of_the_run(tmp_path: Path) -> None:
-    html = '<p>a</p>\n\n<p><a href="report/index.html">report</a> <a href="https://example.org">b</a></p>'
-    text = page(tmp_path, new_output("display_data", data={"text/html": html, "text/plain": "plain"}))
-    assert '{raw} html\n<div class="output"><p>a</p>\n\n<p>report <a href="https://example.org">b</a></p></div>' in text
-    assert "plain" not in text
-
-
-def test_a_picture_needs_a_text(tmp_path: Path) -> None:
-    picture = new_output("display_data", data={"image/png": "iVBORw0KGgo=", "text/plain": "<Figure>"})
-    with pytest.raises(ValueError, match=r"the picture of `show\(\)` has no alternative text"):
-        page(tmp_path, picture)
-    text = page(tmp_path, picture, alt="A line that rises.")
-    assert "```{image} name_1.png\n:alt: A line that rises.\n" in text
-    assert (tmp_path / "name_1.png").read_bytes() == b"\x89PNG\r\n\x1a\n"
-
-
-def test_an_output_that_no_page_can_show_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="application/json"):
-        page(tmp_path, new_output("display_data", data={"application/json": {}}))
-
-
-def test_the_cache_returns_the_outputs_until_the_notebook_changes(tmp_path: Path, monkeypatch) -> None:
-    path, runs = tmp_path / "one.ipynb", []
-
-    def execute(path: Path, folder: Path) -> NotebookNode:
-        runs.append(folder)
-        notebook = notebooks.read(path)
-        notebook.cells[0].outputs = [new_output("stream", text=notebook.cells[0].source)]
-        return notebook
-
-    monkeypatch.setattr(notebooks, "execute", execute)
-    monkeypatch.setattr(notebooks, "_digest", lambda path: hashlib.sha256(path.read_bytes()).hexdigest())
-    for source in ("first", "first", "second"):
-        nbformat.write(notebooks.cleared(new_notebook(cells=[new_code_cell(source)])), path)
-        assert output(notebooks.executed(path, tmp_path / "cache"), source) == source
-    assert len(runs) == 2
-    assert len(list((tmp_path / "cache" / "notebooks" / "one").iterdir())) == 1
-
-
-def test_a_failing_cell_stops_the_build_unless_its_tag_allows_it(tmp_path: Path) -> None:
-    from nbclient.exceptions import CellExecutionError
-
-    path = tmp_path / "fails.ipynb"
-    cell = new_code_cell("raise ValueError('no')")
-    nbformat.write(new_notebook(cells=[cell]), path)
-    with pytest.raises(CellExecutionError, match="ValueError"):
-        notebooks.execute(path, tmp_path / "first")
-    cell.metadata["tags"] = ["raises-exception"]
-    nbformat.write(new_notebook(cells=[cell]), path)
-    assert "ValueError: no" in notebooks.page(notebooks.execute(path, tmp_path / "second"), "fails", tmp_path)

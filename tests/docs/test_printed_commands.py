@@ -147,5 +147,5 @@ def test_the_commands_that_init_prints_run_as_they_stand(folder: str, tmp_path: 
         [sys.executable, "-m", "a2perf", "init", folder], cwd=tmp_path, capture_output=True, text=True, check=True
     )
     commands = [shlex.split(line) for line in done.stdout.partition("Next steps:")[2].splitlines() if line]
-    assert [words[0] for words in commands] == ["a2perf", "a2perf-launch", "a2perf"]
-    assert commands[0][2] == commands[1][2] == folder
+    assert [words[1] for words in commands] == ["check", "run", "report"]
+    assert commands[0][2] == commands[1][3] == folder

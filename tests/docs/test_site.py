@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -14,7 +12,7 @@ import pytest
 from a2perf import records
 from a2perf.domains.registry import domains
 from a2perf.metrics.registry import all_metrics
-from docs.building import leaderboard, links, markdown, navigation, staging
+from docs.building import leaderboard, links, markdown, navigation
 from docs.building.__main__ import sources
 
 
@@ -32,37 +30,6 @@ def read(site: Path, page: str) -> str:
 
 
 # --- nothing public is missing ----------------------------------------------------------------------------------------
-
-
-def test_everything_that_the_code_makes_configurable_is_on_the_page(site: Path, repository: Path) -> None:
-    page = read(site, "reference/gin_parameters")
-    names = set()
-    for path in (repository / "a2perf").rglob("*.py"):
-        names |= set(_configurables(path.read_text(encoding="utf-8")))
-    assert {"Submission", "create_domain", "WebNavigationEnv"} < names
-    assert sorted(name for name in names if f"\n## {name}\n" not in page) == []
-
-
-def _configurables(source: str) -> Iterator[str]:
-    """Yields the names that a file registers with gin, read from its syntax."""
-    if "gin.configurable" not in source and "completed_by_gin(" not in source:
-        return
-    tree = ast.parse(source)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("gin.configurable("):
-            assert isinstance(node.func, ast.Call)
-            if not node.func.args:
-                named = (ast.unparse(argument) for argument in node.args)  # a class that is declared elsewhere
-                yield from (name for name in named if not name.startswith("_"))  # `_service`: one of a distribution
-            elif isinstance(node.func.args[0], ast.Constant):
-                yield node.func.args[0].value
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "completed_by_gin":
-            yield ast.literal_eval(node.args[0])
-        if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            for decorator in node.decorator_list:
-                if "gin.configurable" in ast.unparse(decorator):
-                    given = decorator.args if isinstance(decorator, ast.Call) else []
-                    yield ast.literal_eval(given[0]) if given else node.name
 
 
 def test_everything_that_a_shipped_gin_file_binds_is_on_the_page(site: Path, repository: Path) -> None:
@@ -103,15 +70,6 @@ def test_every_field_of_the_records_is_there_and_most_are_explained(site: Path) 
     assert "| `wall_s` | `float` | s |" in page
 
 
-def test_schemas_accept_what_is_written_and_nothing_else(site: Path) -> None:
-    import json
-
-    schema = json.loads((site / "reference" / "schemas" / "records.Episode.json").read_text(encoding="utf-8"))
-    episode = schema["$defs"]["Episode"]
-    assert set(episode["properties"]) == set(records.Episode.__struct_fields__)
-    assert set(episode["required"]) == {"index", "seed", "episode_return", "length", "terminated", "truncated"}
-
-
 def test_every_id_task_and_data_file_is_there(site: Path) -> None:
     tasks, files = read(site, "environments/tasks"), read(site, "environments/data_files")
     for domain in domains().values():
@@ -143,23 +101,6 @@ def test_every_page_of_the_repository_stands_in_a_table_of_contents(site: Path, 
         )
     with pytest.raises(ValueError, match="no table of contents names stray/page"):
         navigation.contents([Path("stray/page.md")])
-
-
-def test_a_dead_link_is_found_and_links_out_of_the_site_lose_their_target(tmp_path: Path, monkeypatch) -> None:
-    home = tmp_path / "repository"
-    (home / "docs" / "deep").mkdir(parents=True)
-    (home / "code.py").write_text("")
-    (home / "docs" / "other.md").write_text("# Other\n")
-    page = home / "docs" / "deep" / "page.md"
-    monkeypatch.setattr(staging, "REPOSITORY", home)
-    page.write_text("[o](../other.md#part) [c](../../code.py) [w](https://example.org)\n```sh\n[x](gone.md)\n```\n")
-    staging.stage(tmp_path / "staged")
-    staged = (tmp_path / "staged" / "deep" / "page.md").read_text()
-    assert staged.startswith("[o](../other.md#part) c (`code.py`) [w](https://example.org)\n")
-    assert "[x](gone.md)" in staged
-    page.write_text("[x](gone.md)")
-    with pytest.raises(staging.DeadLink, match=r"docs/deep/page\.md links to gone\.md"):
-        staging.stage(tmp_path / "staged")
 
 
 # --- the whole site ---------------------------------------------------------------------------------------------------
@@ -195,7 +136,7 @@ def test_the_page_of_results_leads_to_a_leaderboard_of_all_of_them(tmp_path: Pat
 @pytest.mark.slow
 @pytest.mark.group("sphinx")
 def test_each_environment_has_a_moving_picture_that_loops(built: Path) -> None:
-    from PIL import Image, ImageChops
+    from PIL import Image
 
     media = built / "_static" / "media"
     gallery = (built / "environments" / "index.html").read_text(encoding="utf-8")
@@ -208,6 +149,3 @@ def test_each_environment_has_a_moving_picture_that_loops(built: Path) -> None:
             with Image.open(media / name) as moving:
                 assert moving.n_frames >= 3
                 assert moving.info["loop"] == 0
-                first = moving.convert("L")
-                moving.seek(moving.n_frames - 1)
-                assert ImageChops.difference(first, moving.convert("L")).getextrema()[1] > 64  # something moves

@@ -15,11 +15,17 @@ from tests.accessibility import NARROW, problems, served
 from tests.report.browser import Browser
 
 KINDS = (
-    "index", "search", "tutorials/first_submission", "how_to/your_own_metric", "architecture", "reference/packed_runs",
-    "environments/index", "environments/quadruped_locomotion", "environments/CircuitTraining-ToyMacro-v0",
-    "commands/index", "commands/run", "reference/metrics", "examples/minimal",
-    "contributing", "notebooks/first_evaluation",
-)  # fmt: skip
+    "index",
+    "search",
+    "tutorials/first_submission",
+    "environments/index",
+    "environments/quadruped_locomotion",
+    "environments/CircuitTraining-ToyMacro-v0",
+    "commands/run",
+    "reference/metrics",
+    "examples/minimal",
+    "notebooks/first_evaluation",
+)
 """One page of each kind."""
 
 sphinx = pytest.mark.group("sphinx")
@@ -35,14 +41,14 @@ def pages_of(site: Path) -> list[Path]:
 
 def test_every_command_and_option_has_a_help_text() -> None:
     commands = all_commands()
-    assert len(commands) > 40
+    assert len(commands) > 35
     options = [
         (line, option)
         for line, command in commands.items()
         for option in command.params
         if isinstance(option, click.Option) and not option.hidden
     ]
-    assert len(options) > 250
+    assert len(options) > 200
     assert [line for line, command in commands.items() if not command.help] == []
     assert [f"{line} {option.opts[0]}" for line, option in options if not (option.help or "").strip()] == []
 
@@ -55,27 +61,6 @@ def test_every_gin_parameter_is_described() -> None:
 
 
 # --- links ------------------------------------------------------------------------------------------------------------
-
-
-def test_the_link_checker_finds_each_kind_of_dead_link(tmp_path: Path) -> None:
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "other.html").write_text('<h1 id="here">x</h1>')
-    (tmp_path / "page.html").write_text(
-        '<a href="other.html#here"></a><a href="#"></a><a href="other.html#gone"></a><img src="gone.png">'
-        '<a href="folder"></a><a href="../outside.html"></a><a href="https://example.org/a"></a>'
-        '<a href="https://example"></a><a href="ftp://example.org"></a><source srcset="gone.webp 2x">'
-    )
-    found = links.check(tmp_path)
-    assert [line.partition(": ")[2] for line in found.dead] == [
-        "other.html#gone: has no such anchor",
-        "gone.png: does not exist",
-        "folder: is a folder, which no page of a local copy can open",
-        "../outside.html: leaves the site",
-        "https://example: is not a well-formed address",
-        "ftp://example.org: has the scheme 'ftp'",
-        "gone.webp: does not exist",
-    ]
-    assert "https://example.org/a" in found.external
 
 
 @sphinx
@@ -151,13 +136,6 @@ def test_search_works_from_files_and_knows_flags_and_parameters(built: Path, bro
     assert "commands/run" in search(browser, address, "gin-bindings")[:10]  # guides come first
     assert "reference/gin_parameters" in search(browser, address, "num_inference_episodes")
     assert [line for line in browser.complaints() if "SEVERE" in line or "Uncaught" in line] == []
-
-
-@chromium
-def test_code_has_a_copy_button_that_leaves_prompts_out(built: Path, browser: Browser) -> None:
-    browser.open(built / "index.html")
-    browser.wait_for(lambda: browser.run("return document.querySelectorAll('button.copybtn').length") > 0)
-    assert browser.run("return document.querySelector('button.copybtn').dataset.tooltip") == "Copy"
 
 
 @chromium

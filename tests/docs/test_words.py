@@ -28,10 +28,7 @@ def test_package_pages_templates_and_landing_page_are_read() -> None:
         ("# reads the file anew", "a-n-e-w"),
         ("It says\n    # whether it ran.", "says whether"),
         ("It is no race.", "is no"),
-        ("The mean of three trainings.", "a training"),
-        ("a run a seed", "one a"),
         ("ten joules a step", "units a"),
-        ("Who finished comes first.", "free relatives"),
         ("copied, so that it survives", "connectives"),
         ("class Shown:", "class names"),
     ],
@@ -43,11 +40,9 @@ def test_a_listed_phrase_is_found(text: str, name: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "There is no file.",
         "It is no longer there.",
         "a training script",
         "one run per seed",
-        "each seed",
     ],
 )
 def test_plain_sentences_pass(text: str) -> None:

@@ -13,8 +13,8 @@ from a2perf.experiments.reproduce.reproduction import FAIL_ON, Reproductions, re
 from a2perf.experiments.reproduce.selection import find_bundles
 from a2perf.launch import Conductor
 from a2perf.launch.interface import get_launcher
-from a2perf.runs.bundles.reproduction import mark_of, place_of, read_reproduction
-from a2perf.runs.packed import signing
+from a2perf.runs import signing
+from a2perf.runs.reproduction import mark_of, place_of, read_reproduction
 from a2perf.submission.run_options import RunOptions
 from tests.made_submissions import TROT, gin, launch, policy, write_submission
 
@@ -36,9 +36,16 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "Submission.record_frames = 0\nSubmission.sandbox = 'process'\n"
     )
     done = launch(
-        "--submission", folder / "agent", "--gin-config", gin, "--root-dir", folder / "runs" / "seed_0",
-        "--task", TROT, cwd=folder,
-    )  # fmt: skip
+        "--submission",
+        folder / "agent",
+        "--gin-config",
+        gin,
+        "--root-dir",
+        folder / "runs" / "seed_0",
+        "--task",
+        TROT,
+        cwd=folder,
+    )
     assert done.returncode == 0, done.stderr
     return folder
 
@@ -93,10 +100,25 @@ def test_flags_of_the_recorded_command_are_repeated(recorded: Path, tmp_path: Pa
     """Flags are not in the gin configuration, only in the settings of the manifest."""
     base, limit = tmp_path / "flags", 900_000_000
     done = launch(
-        "--submission", recorded / "agent", "--gin-config", recorded / "run.gin", "--root-dir",
-        base / "runs" / "seed_0", "--task", TROT, "--repeats", 2, "--memory-limit-bytes", limit,
-        "--run-time-limit-s", 500, "--concurrent-episodes", 2, "--allow-weaker", cwd=tmp_path,
-    )  # fmt: skip
+        "--submission",
+        recorded / "agent",
+        "--gin-config",
+        recorded / "run.gin",
+        "--root-dir",
+        base / "runs" / "seed_0",
+        "--task",
+        TROT,
+        "--repeats",
+        2,
+        "--memory-limit-bytes",
+        limit,
+        "--run-time-limit-s",
+        500,
+        "--concurrent-episodes",
+        2,
+        "--allow-weaker",
+        cwd=tmp_path,
+    )
     assert done.returncode == 0, done.stderr
     weaker = RunOptions.of(sandbox="process", allow_weaker=True)  # a record cannot ask for it
     (verdict,) = repeat(base, tmp_path / "out", options=weaker).verdicts

@@ -13,10 +13,10 @@ from a2perf.errors import ConfigError
 from a2perf.experiments.reproduce.rebuild import ReproduceRequest, fresh_seeds, rebuild
 from a2perf.experiments.reproduce.selection import find_bundles, sample
 from a2perf.report.leaderboard.entries import Trust, find_entries
+from a2perf.runs import signing
 from a2perf.runs.bundles.layout import CONFIG
-from a2perf.runs.bundles.reproduction import ChangedCondition, Reproduction, place_of, write_reproduction
-from a2perf.runs.packed import signing
-from a2perf.runs.packed.signing import manifest_sha256
+from a2perf.runs.reproduction import ChangedCondition, Reproduction, place_of, write_reproduction
+from a2perf.runs.signing import manifest_sha256
 from a2perf.submission.evaluator.submitted.folder_content import identify_submission
 from a2perf.submission.run_options import RunOptions
 from tests.made_submissions import TOY, gin, policy, write_submission
@@ -109,11 +109,22 @@ def test_wrong_words_exit_with_2(
 
 def verdict_on(bundle: Path, **given: Any) -> Reproduction:
     fields: dict[str, Any] = {
-        "a2perf_version": "1", "a2perf_sha256": "", "bundle": "b", "manifest_sha256": manifest_sha256(bundle),
-        "submission": "agent", "submission_sha256": "", "domain": "", "task": "trot", "mode": "inference",
-        "root_seed": 3, "verdict": "CONFIRMED", "method": "bit-equal", "reason": "all episodes are bit-equal",
-        "same_host": False, "finished_at": "2026-11-20T10:00:00",
-    }  # fmt: skip
+        "a2perf_version": "1",
+        "a2perf_sha256": "",
+        "bundle": "b",
+        "manifest_sha256": manifest_sha256(bundle),
+        "submission": "agent",
+        "submission_sha256": "",
+        "domain": "",
+        "task": "trot",
+        "mode": "inference",
+        "root_seed": 3,
+        "verdict": "CONFIRMED",
+        "method": "bit-equal",
+        "reason": "all episodes are bit-equal",
+        "same_host": False,
+        "finished_at": "2026-11-20T10:00:00",
+    }
     return Reproduction(**{**fields, **given})
 
 
@@ -172,9 +183,13 @@ def recorded_by(folder: Path, **changes: Any) -> Path:
 
 
 HARMFUL = {
-    "memory_limit_bytes": 0, "process_limit": 1_000_000, "artifact_limit_bytes": None, "run_time_limit_s": 1e9,
-    "call_timeout_s": 1e6, "load_timeout_s": 1e6,
-}  # fmt: skip
+    "memory_limit_bytes": 0,
+    "process_limit": 1_000_000,
+    "artifact_limit_bytes": None,
+    "run_time_limit_s": 1e9,
+    "call_timeout_s": 1e6,
+    "load_timeout_s": 1e6,
+}
 
 
 def test_limits_of_a_strangers_bundle_can_only_be_lower_than_those_of_this_host(tmp_path: Path) -> None:
@@ -190,15 +205,15 @@ def test_limits_of_a_strangers_bundle_can_only_be_lower_than_those_of_this_host(
     assert "Submission.call_timeout_s = 5.0" in text
 
 
-def test_packages_of_a_stranger_are_not_built_unless_the_caller_asks(tmp_path: Path) -> None:
+def test_packages_of_a_record_are_not_built(tmp_path: Path) -> None:
     write_submission(tmp_path / "agent", policy())
     bundle = recorded_by(tmp_path, settings={"python_env": "built"})
     (found,), _ = find_bundles([bundle.parent])
     request = ReproduceRequest(paths=(), submissions=(tmp_path / "agent",))
     rebuilt, missing = rebuild(found, tmp_path / "work", request)
     assert rebuilt is None
-    assert missing == ["its packages are built from source, which runs their code (accept: --python-env built)"]
-    asked = ReproduceRequest(paths=(), submissions=(tmp_path / "agent",), options=RunOptions.of(python_env="built"))
+    assert missing == ["its packages were built from source; only wheels are installed (--python-env isolated)"]
+    asked = ReproduceRequest(paths=(), submissions=(tmp_path / "agent",), options=RunOptions.of(python_env="isolated"))
     assert rebuild(found, tmp_path / "work", asked)[0] is not None
 
 

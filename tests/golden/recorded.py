@@ -6,7 +6,6 @@ import hashlib
 import io
 import json
 import lzma
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,29 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf.assets import Asset, RepositoryFile
-from a2perf.domains.circuit_training import ARIANE
-from tests.golden import netlists
-
 DATA = Path(__file__).resolve().parent / "data"
 CIRCUIT_FILES = ("circuit_adjacency", "circuit_costs", "circuit_env", "circuit_fd")
 QUADRUPED = DATA / "quadruped_pace.masked"
-
-_INITIAL = ARIANE["initial.plc"].source
-assert isinstance(_INITIAL, RepositoryFile)
-ARIANE_LEGALIZED = Asset(
-    name="circuit_training/ariane133_ng45/legalized.plc",
-    sha256="bce97dc18c7a28ea151f4444d7d9a40b7ae9f2001ea7ea72e6a5ee925ec52a9d",
-    source=RepositoryFile(
-        project=_INITIAL.project,
-        commit=_INITIAL.commit,
-        paths=tuple(path.replace("initial.plc", "legalized.plc") for path in _INITIAL.paths),
-    ),
-    licence=ARIANE["initial.plc"].licence,
-    summary="clustered NanGate45 Ariane-133: its legal placement",
-)
-ARIANE_FILES = {**ARIANE, "legalized.plc": ARIANE_LEGALIZED}
-"""The files of Ariane that the golden tests read; they are not ours and are fetched by name and sha256."""
 
 
 def cases(name: str) -> dict[str, Any]:
@@ -47,12 +26,6 @@ def cases(name: str) -> dict[str, Any]:
 def arrays(name: str) -> Mapping[str, NDArray[Any]]:
     """Returns the recorded arrays of ``NAME.npz``."""
     return dict(np.load(DATA / f"{name}.npz"))
-
-
-def write_netlists(folder: Path) -> None:
-    """Writes every netlist that a recorded circuit case names below ``folder``."""
-    netlists.write_designs(folder)
-    shutil.copytree(DATA / "fuzz", folder / "circuit_training" / "fuzz")
 
 
 def quadruped(clip: Path) -> Mapping[str, NDArray[Any]]:

@@ -24,15 +24,24 @@ from a2perf.domains.circuit_training.netlists.netlist_reader import read_netlist
 from a2perf.domains.circuit_training.netlists.plc_file import read_placement
 from a2perf.domains.quadruped_locomotion import ASSETS
 from a2perf.errors import UserError
-from tests.golden import netlists, recorded
+from tests.golden import ariane, netlists, recorded
 
 FUZZ = 12
 # trace: steps that a test compares, of the 60 to 200 recorded ones
 STEPS = {"sin_": 60, "pol_": 100, "rand_": 30, **{f"seed{seed}_sin_": 40 for seed in range(5)}}
 KEPT = (
-    "seed_reset_obs", "seed_motion_time_offset", "seed_warmup", "rand_mass", "rand_inertia", "rand_friction",
-    "rand_latency", "obs_low", "obs_high", "act_low", "act_high",
-)  # fmt: skip
+    "seed_reset_obs",
+    "seed_motion_time_offset",
+    "seed_warmup",
+    "rand_mass",
+    "rand_inertia",
+    "rand_friction",
+    "rand_latency",
+    "obs_low",
+    "obs_high",
+    "act_low",
+    "act_high",
+)
 PLACED = ("toy_macro_stdcell", "sample_clustered", "simple_with_coords")
 """Designs of which a case reads the initial placement."""
 
@@ -105,7 +114,7 @@ def main(arguments: list[str]) -> int:
         parser.error("give a folder, or --fetch")
     try:
         if given.fetch:
-            for asset in (*recorded.ARIANE_FILES.values(), ASSETS["motions/dog_pace.txt"]):
+            for asset in (*ariane.ARIANE_FILES.values(), ASSETS["motions/dog_pace.txt"]):
                 print(assets.fetch(asset))
         else:
             regenerate(given.folder)

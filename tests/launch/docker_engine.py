@@ -77,9 +77,21 @@ def running_engine() -> Iterator[DockerEngine]:
     log = folder / "log"
     command = [
         *(["setpriv", "--pdeathsig", "TERM"] if shutil.which("setpriv") else []),
-        str(_daemon()), "--data-root", f"{folder}/data", "--exec-root", f"{folder}/exec", "--pidfile", f"{folder}/pid",
-        "--host", host, "--bridge=none", "--iptables=false", "--ip6tables=false", "--storage-driver", "overlay2",
-    ]  # fmt: skip
+        str(_daemon()),
+        "--data-root",
+        f"{folder}/data",
+        "--exec-root",
+        f"{folder}/exec",
+        "--pidfile",
+        f"{folder}/pid",
+        "--host",
+        host,
+        "--bridge=none",
+        "--iptables=false",
+        "--ip6tables=false",
+        "--storage-driver",
+        "overlay2",
+    ]
     with log.open("wb") as stream:
         process = subprocess.Popen(command, stdout=stream, stderr=stream, start_new_session=True)
     try:

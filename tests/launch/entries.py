@@ -64,9 +64,11 @@ INFERENCE = policy(
     """,
 )
 _SETTINGS = {
-    "num_inference_steps": 5, "num_inference_episodes": 3, "record_frames": 0,
+    "num_inference_steps": 5,
+    "num_inference_episodes": 3,
+    "record_frames": 0,
     "pass_environment": ["KILL_AT", "KILL_ONCE"],
-}  # fmt: skip
+}
 GIN_FILES = {
     "inference.gin": gin(TOY, **_SETTINGS),
     "generalization.gin": gin(
@@ -79,10 +81,21 @@ GIN_FILES = {
 def write_manifest(bundle: Path, **given: object) -> None:
     """Writes the manifest of a bundle with the given fields; the mode is the name of the folder."""
     whole = {
-        "a2perf_version": "1", "mode": bundle.name, "domain": "d", "task": "t", "env_id": None, "env_kwargs": {},
-        "env_fingerprint": None, "submission": {"name": "s", "path": "s", "sha256": ""}, "root_seed": 0, "seeds": {},
-        "participant_args": {}, "config_sha256": "", "attempts": [], **given,
-    }  # fmt: skip
+        "a2perf_version": "1",
+        "mode": bundle.name,
+        "domain": "d",
+        "task": "t",
+        "env_id": None,
+        "env_kwargs": {},
+        "env_fingerprint": None,
+        "submission": {"name": "s", "path": "s", "sha256": ""},
+        "root_seed": 0,
+        "seeds": {},
+        "participant_args": {},
+        "config_sha256": "",
+        "attempts": [],
+        **given,
+    }
     bundle.mkdir(parents=True, exist_ok=True)
     (bundle / "manifest.json").write_text(json.dumps(whole))
 
@@ -116,13 +129,21 @@ class Stage:
     def start(self, *arguments: object) -> subprocess.Popen[str]:
         """Starts the experiment."""
         environment = {
-            **os.environ, "TMPDIR": str(self.temporary), "KILL_AT": "", "KILL_ONCE": str(self.folder / "participant"),
-            "A2PERF_FAULT_ONCE": str(self.folder / "killed"), **self.environment,
-        }  # fmt: skip
+            **os.environ,
+            "TMPDIR": str(self.temporary),
+            "KILL_AT": "",
+            "KILL_ONCE": str(self.folder / "participant"),
+            "A2PERF_FAULT_ONCE": str(self.folder / "killed"),
+            **self.environment,
+        }
         return Child(
-            self.argv(*arguments), cwd=self.folder, env=environment, text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )  # fmt: skip
+            self.argv(*arguments),
+            cwd=self.folder,
+            env=environment,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
 
     def run(self, *arguments: object) -> tuple[int, str]:
         """Runs the experiment to its end; returns its exit status and its output."""

@@ -160,9 +160,10 @@ def _check_attempts(name: str, bundle: Path, ledger: Ledger, findings: Findings)
     if numbers != list(range(1, len(numbers) + 1)) or len(listed) != len(numbers):
         findings.twice.append(f"{name}: attempts {numbers}")
     findings.wrong += [
-        f"{name}: attempt {attempt['number']} has no outcome" for attempt in manifest["attempts"]
+        f"{name}: attempt {attempt['number']} has no outcome"
+        for attempt in manifest["attempts"]
         if not attempt["outcome"]
-    ]  # fmt: skip
+    ]
 
 
 def _check_journals(name: str, bundle: Path, ledger: Ledger, findings: Findings) -> None:

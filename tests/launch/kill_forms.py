@@ -85,32 +85,72 @@ class Form:
 
 
 _LAUNCH = ("run", "--submission", "{place}/entry", "--root_dir", "{place}/root", "--gin_config")
-_SUBMIT = ("submit", "{place}/entry", "-o", "{place}/root", "--protocol", "v1-small", "--task", "toy_macro_stdcell",
-           "--quick", "--no-generalization")  # fmt: skip
+_SUBMIT = (
+    "submit",
+    "{place}/entry",
+    "-o",
+    "{place}/root",
+    "--protocol",
+    "v1-small",
+    "--task",
+    "toy_macro_stdcell",
+    "--quick",
+    "--no-generalization",
+)
 
 FORMS = (
     Form("train", "run", (*_LAUNCH, "{place}/train.gin"), single=True, retry_failed=""),
     Form("train", "experiment", (*_LAUNCH, "{place}/train.gin", "--num-seeds", "3", "--workers", "2")),
     Form("inference", "run", (*_LAUNCH, "{place}/toy.gin"), single=True, retry_failed=""),
     Form("inference", "web", (*_LAUNCH, "{place}/web.gin", "--num-seeds", "2", "--workers", "1")),
-    Form("inference", "both",
-         (*_LAUNCH, "{place}/train.gin", "{place}/toy.gin", "--num-seeds", "2", "--workers", "2")),
+    Form("inference", "both", (*_LAUNCH, "{place}/train.gin", "{place}/toy.gin", "--num-seeds", "2", "--workers", "2")),
     Form("submit", "evaluated", _SUBMIT, retry_failed=None),
     Form("submit", "trained", (*_SUBMIT, "--workers", "2"), retry_failed=None),
-    Form("competition", "two entrants",
-         ("competition", "run", "{place}/cup", "--submission", "{place}/entry", "--submission", "{place}/second",
-          "--allow-weaker", "--workers", "2"), root="cup/runs", takes_level=False),
-)  # fmt: skip
+    Form(
+        "competition",
+        "two entrants",
+        (
+            "competition",
+            "run",
+            "{place}/cup",
+            "--submission",
+            "{place}/entry",
+            "--submission",
+            "{place}/second",
+            "--allow-weaker",
+            "--workers",
+            "2",
+        ),
+        root="cup/runs",
+        takes_level=False,
+    ),
+)
 KINDS = tuple(dict.fromkeys(form.kind for form in FORMS))
 
 
 def found_competition(folder: Path, environment: Mapping[str, str]) -> None:
     """Creates a competition, a copy of which each round runs: its secrets are random."""
     argv = [
-        sys.executable, "-m", "a2perf", "competition", "init", str(folder), "--domain", "circuit_training",
-        "--held-out", "1", "--episodes", "5", "--set", "latency_steps=5", "--seed", "0", "--no-train",
-        "--set", f"sandbox={strongest_level()}",
-    ]  # fmt: skip
+        sys.executable,
+        "-m",
+        "a2perf",
+        "competition",
+        "init",
+        str(folder),
+        "--domain",
+        "circuit_training",
+        "--held-out",
+        "1",
+        "--episodes",
+        "5",
+        "--set",
+        "latency_steps=5",
+        "--seed",
+        "0",
+        "--no-train",
+        "--set",
+        f"sandbox={strongest_level()}",
+    ]
     subprocess.run(argv, env=environment, check=True, capture_output=True, timeout=300)
 
 

@@ -129,9 +129,14 @@ class Killer:
         environment = {**self._environment, "TMPDIR": str(place / "tmp"), MARKER: str(place)}
         with (place / "output.log").open("ab") as log:
             return Child(
-                [*form.argv(place, level), *wish], cwd=place, env=environment, stdin=subprocess.DEVNULL, stdout=log,
-                stderr=log, start_new_session=True,
-            )  # fmt: skip
+                [*form.argv(place, level), *wish],
+                cwd=place,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
 
     def _until_it_ends(self, done: Round, ledger: Ledger, usual_s: float) -> None:
         """Gives the command, with kills in the first ones, until nothing is left to do."""

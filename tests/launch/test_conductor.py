@@ -71,8 +71,10 @@ def spec(tmp_path: Path) -> Callable[..., RunSpec]:
 def start(tmp_path: Path, ignore: str) -> subprocess.Popen[str]:
     process = Child(
         [sys.executable, "-c", PROGRAM.replace("{ignore}", ignore), str(tmp_path)],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     until((tmp_path / "a").exists)
     return process
 

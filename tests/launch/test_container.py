@@ -110,9 +110,13 @@ def test_a_run_sees_its_submission_read_only_and_writes_its_root_alone(
     launcher = get_launcher("docker", pass_env="PASSED", **_options(docker_engine))
     paths = (str(folder), str(tmp_path / "entry"), str(tmp_path / "canary"))
     command = RunCommand(
-        (sys.executable, "-c", PROBE, *paths), cwd=folder, env={"COLOUR": "blue"}, log=folder / "run.log",
-        readable=(tmp_path / "entry",), writable=(folder,),
-    )  # fmt: skip
+        (sys.executable, "-c", PROBE, *paths),
+        cwd=folder,
+        env={"COLOUR": "blue"},
+        log=folder / "run.log",
+        readable=(tmp_path / "entry",),
+        writable=(folder,),
+    )
     assert end_of(launcher.start(command)) == ExitStatus(0)
     assert json.loads((folder / "run.log").read_text()) == {
         "uid": 1000,
@@ -208,8 +212,10 @@ def test_a_killed_launcher_leaves_no_process_and_the_next_one_removes_its_contai
     options = _options(docker_engine)
     with Child(
         [sys.executable, "-c", STARTER, str(folder), options["image"], options["mounts"]],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-    ) as dying:  # fmt: skip
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as dying:
         assert dying.stdout is not None
         identity = dying.stdout.readline().strip()
         until(lambda: "up" in _output(folder))

@@ -7,14 +7,14 @@ import random
 import signal
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from a2perf.cli import cli
 from a2perf.errors import ConfigError
-from a2perf.experiments.evaluator_run import EVALUATOR_MEMORY_BYTES
-from a2perf.experiments.experiment import Experiment, plan
+from a2perf.experiments.planning import EVALUATOR_MEMORY_BYTES, plan_runs
 from a2perf.launch.conductor import QUEUE_FILE
 from a2perf.launch.interface import ExitStatus
 from a2perf.launch.outcomes import classify
@@ -23,7 +23,8 @@ from a2perf.launch.queue import Queue
 from a2perf.launch.queue_entry import QueueEntry, State
 from a2perf.launch.run_spec import Resources, RunCommand, RunSpec
 from a2perf.records import FailureKind
-from a2perf.runs.packed.pack import pack
+from a2perf.runs.pack import pack
+from a2perf.submission.run_options import RunOptions
 from tests.launch.entries import Stage, write_entry, write_manifest
 from tests.launch.remains import leftovers, processes_of
 from tests.made_submissions import TOY, a2perf, gin
@@ -44,15 +45,15 @@ def entry_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def experiment(tmp_path: Path, **changes: object) -> Experiment:
-    given: dict[str, object] = {
+def planned(tmp_path: Path, **changes: Any) -> list[RunSpec]:
+    given: dict[str, Any] = {
         "root": tmp_path / "root",
         "submissions": (tmp_path / "entry",),
-        "gin_configs": ("plain_train.gin", "plain_inference.gin"),
+        "gin_files": ("plain_train.gin", "plain_inference.gin"),
         "seeds": (0, 1),
         **changes,
     }
-    return Experiment(**given)  # type: ignore[arg-type]
+    return plan_runs(**given)
 
 
 # --- plans ------------------------------------------------------------------------------------------------------------
@@ -63,12 +64,8 @@ def test_a_plan_is_the_product_with_each_seeds_modes_in_order(entry_folder: Path
     files = tuple(str(tmp_path / f"plain_{mode}.gin") for mode in ("train", "inference"))
     for file, mode in zip(files, ("train", "inference"), strict=True):
         Path(file).write_text(gin_of(mode))
-    entries = plan(
-        experiment(
-            tmp_path, submissions=(entry_folder, tmp_path / "other"), gin_configs=files,
-            tasks=("toy_macro_stdcell", "ariane"),
-        )
-    )  # fmt: skip
+    submissions = (entry_folder, tmp_path / "other")
+    entries = planned(tmp_path, submissions=submissions, gin_files=files, tasks=("toy_macro_stdcell", "ariane"))
     assert len(entries) == len({entry.key for entry in entries}) == 2 * 2 * 2 * 2
     names = [entry.command.name for entry in entries]
     assert names[:4] == [
@@ -82,23 +79,23 @@ def test_a_plan_is_the_product_with_each_seeds_modes_in_order(entry_folder: Path
     first = entries[0]
     assert first.data["bundle"] == str(tmp_path / "root" / "entry" / "toy_macro_stdcell" / "seed_0" / "train")
     assert first.command.domain == "circuit_training"
-    assert first.command.evaluator_flags()[-4:] == ("--seed", "0", "--task", "toy_macro_stdcell")
+    assert first.command.evaluator_flags()[-4:] == ("--task", "toy_macro_stdcell", "--seed", "0")
 
 
 def test_generalization_goes_with_the_task_that_was_trained(entry_folder: Path, tmp_path: Path) -> None:
     (tmp_path / "training.gin").write_text(gin(TOY, "train"))
-    made = plan(experiment(tmp_path, gin_configs=("training.gin", "plain_generalization.gin"), seeds=(4,)))
+    made = planned(tmp_path, gin_files=("training.gin", "plain_generalization.gin"), seeds=(4,))
     assert [entry.command.name for entry in made] == [
         "entry/toy_macro_stdcell/seed_4/train",
         "entry/toy_macro_stdcell/seed_4/generalization",
     ]
-    alone = plan(experiment(tmp_path, gin_configs=("plain_generalization.gin",), seeds=(4,)))
+    alone = planned(tmp_path, gin_files=("plain_generalization.gin",), seeds=(4,))
     assert [entry.command.name for entry in alone] == ["entry/all/seed_4/generalization"]
 
 
 def test_a_key_changes_with_what_the_run_is_and_with_nothing_else(entry_folder: Path, tmp_path: Path) -> None:
     def key(**changes: object) -> str:
-        return plan(experiment(tmp_path, gin_configs=("inference.gin",), seeds=(0,), **changes))[0].key
+        return planned(tmp_path, gin_files=("inference.gin",), seeds=(0,), **changes)[0].key
 
     same = key()
     assert key() == same
@@ -114,7 +111,7 @@ def test_a_key_changes_with_what_the_run_is_and_with_nothing_else(entry_folder: 
 
 def test_resources_reach_the_run(entry_folder: Path, tmp_path: Path) -> None:
     wanted = Resources(cpus=2, memory_bytes=2**31, gpus=1, wall_s=90)
-    command = plan(experiment(tmp_path, resources=wanted))[0].command
+    command = planned(tmp_path, resources=wanted, options=RunOptions.of(memory_limit_bytes=2**31))[0].command
     assert command.resources == Resources(2, 2**31 + EVALUATOR_MEMORY_BYTES, 1, 120)
     flags = command.evaluator_flags()
     assert flags is not None
@@ -127,17 +124,22 @@ def test_resources_reach_the_run(entry_folder: Path, tmp_path: Path) -> None:
         ({"seeds": (1, 1)}, "the seed 1 is given twice"),
         ({"tasks": ("ariane", "ariane")}, "the task ariane is given twice"),
         ({"tasks": ("arianne",)}, "'arianne' is not a task"),
-        ({"gin_configs": ("nowhere.gin",)}, "'nowhere.gin' does not exist"),
-        ({"gin_configs": ("plain_train.gin", "training.gin"), "bindings": ("create_domain.env_name = "
-          "'CircuitTraining-ToyMacro-v0'",)}, "two of these runs would write"),
+        ({"gin_files": ("nowhere.gin",)}, "'nowhere.gin' does not exist"),
+        (
+            {
+                "gin_files": ("plain_train.gin", "training.gin"),
+                "bindings": ("create_domain.env_name = 'CircuitTraining-ToyMacro-v0'",),
+            },
+            "two of these runs would write",
+        ),
         ({"participant_args": "novalue"}, "is not name=value"),
     ],
-)  # fmt: skip
+)
 def test_a_wrong_experiment_is_refused_before_anything_runs(
     changes: dict[str, object], message: str, entry_folder: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(ConfigError, match=message):
-        plan(experiment(tmp_path, **changes))
+        planned(tmp_path, **changes)
     assert not (tmp_path / "root").exists()
 
 
@@ -177,8 +179,20 @@ def failure(kind: str) -> dict[str, object]:
         ({"state": "finished"}, ExitStatus(0), None),
         ({"state": "running"}, ExitStatus(0), "infrastructure"),
         (None, ExitStatus(0), "infrastructure"),
-        *((failure(kind), ExitStatus(1), kind) for kind in (
-            "exception", "timeout", "memory", "disk", "bad_output", "forbidden", "signal", "contract", "exit")),
+        *(
+            (failure(kind), ExitStatus(1), kind)
+            for kind in (
+                "exception",
+                "timeout",
+                "memory",
+                "disk",
+                "bad_output",
+                "forbidden",
+                "signal",
+                "contract",
+                "exit",
+            )
+        ),
         (None, ExitStatus(1), "infrastructure"),
         ({"state": "running"}, ExitStatus(1), "infrastructure"),
         (None, ExitStatus(2), "configuration"),
@@ -188,7 +202,7 @@ def failure(kind: str) -> dict[str, object]:
         ({"state": "running"}, ExitStatus(None, reason="killed"), "infrastructure"),
         ({"state": "interrupted"}, ExitStatus(130, timed_out=True, reason="over time"), "timeout"),
     ],
-)  # fmt: skip
+)
 def test_every_end_has_its_kind(
     manifest: dict[str, object] | None, ended: ExitStatus, kind: str | None, tmp_path: Path
 ):
@@ -247,9 +261,11 @@ def test_one_bad_submission_does_not_spoil_the_others(tmp_path: Path) -> None:
     assert summary["counts"]["failed"] == 2
     found = {(run["submission"], run["seed"]): (run["state"], run["kind"]) for run in summary["runs"]}
     assert found == {
-        ("entry", 3): ("finished", None), ("entry", 5): ("finished", None),
-        ("bad", 3): ("failed", "contract"), ("bad", 5): ("failed", "contract"),
-    }  # fmt: skip
+        ("entry", 3): ("finished", None),
+        ("entry", 5): ("finished", None),
+        ("bad", 3): ("failed", "contract"),
+        ("bad", 5): ("failed", "contract"),
+    }
     log = stage.root / "entry" / "toy_macro_stdcell" / "seed_3" / "inference.log"
     assert "3 episodes, mean return" in log.read_text()
     shown = [

@@ -29,10 +29,23 @@ def load_policy(env):
 def _command(folder: Path, root: Path, *flags: str) -> RunCommand:
     given = [word for binding in BINDINGS for word in ("--extra-gin-bindings", binding)]
     return RunCommand.evaluator(
-        ["--submission", str(folder), "--gin-config", "inference.gin", "--root-dir", str(root), "--task", TASK,
-         "--sandbox", "process", *given, *flags],
-        name=root.name, log=root.with_suffix(".log"),
-    )  # fmt: skip
+        [
+            "--submission",
+            str(folder),
+            "--gin-config",
+            "inference.gin",
+            "--root-dir",
+            str(root),
+            "--task",
+            TASK,
+            "--sandbox",
+            "process",
+            *given,
+            *flags,
+        ],
+        name=root.name,
+        log=root.with_suffix(".log"),
+    )
 
 
 def _ended(job: LocalJob) -> ExitStatus:

@@ -27,14 +27,27 @@ BOTH = ("--gin_config", "training.gin", "inference.gin", "--workers", "1")
 ONE = ("--gin_config", "inference.gin", "--workers", "1")
 
 LAUNCHER = (
-    "launcher: planned", "launcher: queued", "launcher: leased", "launcher: started", "launcher: running",
-    "launcher: ended", "launcher: settled", "launcher: driven",
-)  # fmt: skip
+    "launcher: planned",
+    "launcher: queued",
+    "launcher: leased",
+    "launcher: started",
+    "launcher: running",
+    "launcher: ended",
+    "launcher: settled",
+    "launcher: driven",
+)
 EVALUATOR = (
-    "evaluator: bundle locked", "write manifest.json", "evaluator: home made", "evaluator: participant started",
-    "write latency.json", "evaluator: latency measured", "evaluator: episode played", "evaluator: episode recorded",
-    "write rollouts.json", "evaluator: files hashed",
-)  # fmt: skip
+    "evaluator: bundle locked",
+    "write manifest.json",
+    "evaluator: home made",
+    "evaluator: participant started",
+    "write latency.json",
+    "evaluator: latency measured",
+    "evaluator: episode played",
+    "evaluator: episode recorded",
+    "write rollouts.json",
+    "evaluator: files hashed",
+)
 BEFORE_THE_PARTICIPANT = EVALUATOR[:3]
 TRACKER = ("tracker: row written", "write tracking.json")
 PARTICIPANT = (
@@ -45,10 +58,13 @@ PARTICIPANT = (
     "guard: infer_once",
 )
 OUTSIDE = (
-    *((level, victim) for level in ("process", "bubblewrap")
-      for victim in ("a2perf.submission.participant.worker", "guard.main", "main_submission")),
+    *(
+        (level, victim)
+        for level in ("process", "bubblewrap")
+        for victim in ("a2perf.submission.participant.worker", "guard.main", "main_submission")
+    ),
     ("bubblewrap", "bwrap"),
-)  # fmt: skip
+)
 TASK = ("task: policy loaded",)
 POINTS = (*LAUNCHER, *EVALUATOR, *TRACKER, *PARTICIPANT)
 QUICK = {
@@ -172,8 +188,11 @@ def test_the_reference_counts_the_points(repository: Path) -> None:
     page = (repository / "docs" / "reference" / "experiments.md").read_text()
     guard = [point for point in PARTICIPANT if point.startswith("guard")]
     counts = {
-        "launcher": len(LAUNCHER), "evaluator or tracker": len(EVALUATOR) + len(TRACKER),
-        "participant": len(PARTICIPANT) - len(guard), "guard": len(guard), "process of a task": len(TASK),
-    }  # fmt: skip
+        "launcher": len(LAUNCHER),
+        "evaluator or tracker": len(EVALUATOR) + len(TRACKER),
+        "participant": len(PARTICIPANT) - len(guard),
+        "guard": len(guard),
+        "process of a task": len(TASK),
+    }
     assert [name for name, count in counts.items() if f"| {name} | {count} |" not in page] == []
     assert f"at {sum(counts.values())} points" in page

@@ -52,8 +52,10 @@ def test_a_kind_runs_and_resumes(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert code == 0
     assert f"2 of 2 runs finished in {root}" in out
     assert [line.split()[:3] for line in out.splitlines()[:3]] == [
-        ["value", "runs", "finished"], ["3", "1", "1"], ["5", "1", "1"],
-    ]  # fmt: skip
+        ["value", "runs", "finished"],
+        ["3", "1", "1"],
+        ["5", "1", "1"],
+    ]
     code, out, _ = run(capsys, "lengths", "--root-dir", root, "-o", "values=3:5:7", "--json")
     assert (code, json.loads(out)["counts"]["finished"]) == (0, 3)
 

@@ -40,9 +40,16 @@ def states(queue: Queue) -> dict[str, State]:
 
 def test_an_entry_comes_back_as_it_was_given(queue: Queue, tmp_path: Path) -> None:
     command = RunCommand(
-        ("python", "-c", "1"), name="a/b", cwd=tmp_path, env={"A": "1"}, log=tmp_path / "a.log",
-        resources=Resources(2.0, 2**30, 1, 60.0), domain="circuit_training", readable=(tmp_path,), writable=(tmp_path,),
-    )  # fmt: skip
+        ("python", "-c", "1"),
+        name="a/b",
+        cwd=tmp_path,
+        env={"A": "1"},
+        log=tmp_path / "a.log",
+        resources=Resources(2.0, 2**30, 1, 60.0),
+        domain="circuit_training",
+        readable=(tmp_path,),
+        writable=(tmp_path,),
+    )
     queue.add([RunSpec("a", command, {"seed": 3, "task": "ariane"})])
     assert leased(queue).entry.command == command
     assert queue.entries()[0].data == {"seed": 3, "task": "ariane"}
@@ -69,8 +76,12 @@ def test_only_the_holder_of_the_token_can_finish(queue: Queue) -> None:
     assert queue.finish(second, CRASHED) is None
     assert states(queue) == {"a": State.FINISHED}
     assert [change["state"] for change in queue.history("a")] == [
-        "leased", "queued", "leased", "running", "finished",
-    ]  # fmt: skip
+        "leased",
+        "queued",
+        "leased",
+        "running",
+        "finished",
+    ]
 
 
 def test_a_new_try_waits(tmp_path: Path) -> None:
@@ -130,8 +141,10 @@ sys.stdin.read()
 def lease_elsewhere(path: Path) -> subprocess.Popen[str]:
     process = Child(
         [sys.executable, "-c", textwrap.dedent(LEASE_AND_WAIT), str(path)],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     assert process.stdout is not None
     assert process.stdout.readline().strip() == "a"
     return process

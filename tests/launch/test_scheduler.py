@@ -40,11 +40,13 @@ def command(tmp_path: Path) -> Callable[..., RunCommand]:
 
 
 def test_every_entry_gets_its_outcome(queue: Queue, launcher: LocalLauncher, command, tmp_path: Path) -> None:
-    queue.add([
-        RunSpec("good", command("print('to stdout'); import sys; print('to stderr', file=sys.stderr)", "good")),
-        RunSpec("bad", command("raise SystemExit(1)", "bad")),
-        RunSpec("after bad", command("pass", "after"), after="bad"),
-    ])  # fmt: skip
+    queue.add(
+        [
+            RunSpec("good", command("print('to stdout'); import sys; print('to stderr', file=sys.stderr)", "good")),
+            RunSpec("bad", command("raise SystemExit(1)", "bad")),
+            RunSpec("after bad", command("pass", "after"), after="bad"),
+        ]
+    )
     summary = drive(queue, launcher, 2)
     assert summary.exit_code == 1
     assert summary.failed == {"exit": 1, "prerequisite": 1}

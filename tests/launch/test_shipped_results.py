@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import random
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +23,7 @@ from a2perf.runs.bundles.files import files_of
 from a2perf.runs.bundles.inventory import read_manifest
 from a2perf.storage import parse_record
 from a2perf.stranger_files import Kind
+from tests.made_submissions import a2perf
 
 SHIPPED = Path(__file__).resolve().parents[2] / "results" / "recorded"
 PACKED = sorted(SHIPPED.glob("*/*.zip"))
@@ -29,6 +32,8 @@ each_submission = pytest.mark.parametrize("folder", FOLDERS, ids=[f"{path.parent
 EXAMPLES = SHIPPED.parents[1] / "examples"
 OF_THE_CORE = [path for path in PACKED if (EXAMPLES / path.stem).is_dir()]
 NO_MARK = "not recorded"
+RIVALS = {"circuit_training": ("minimal", "greedy_placer"), "web_navigation": ("minimal", "web_solver")}
+"""Those that the repository alone can repeat."""
 
 
 def record_of(folder: Path) -> ProtocolRecord:
@@ -50,8 +55,8 @@ def test_every_folder_has_rivals_and_learning_has_curves() -> None:
 
 def test_they_are_small() -> None:
     sizes = [path.stat().st_size for path in SHIPPED.rglob("*") if path.is_file()]
-    assert sum(sizes) < 14_000_000
-    assert max(sizes) < 2_000_000
+    assert sum(sizes) < 22_000_000
+    assert max(sizes) < 3_000_000
 
 
 @each_submission
@@ -97,14 +102,13 @@ def test_rivals_stand_where_they_should() -> None:
         assert value is not None
         return value
 
-    for domain in ("circuit_training", "web_navigation", "quadruped_locomotion", "learning"):
-        assert iqm(f"{domain}/minimal") == pytest.approx(0.0, abs=0.1)
+    for domain in ("circuit_training", "web_navigation", "quadruped_locomotion", "learning", "small"):
+        assert iqm(f"{domain}/minimal") < 0.05  # the floor is the best trivial policy, which may be better than random
     assert iqm("circuit_training/minimal") < iqm("circuit_training/greedy_placer")
     assert iqm("circuit_training/greedy_placer") < iqm("circuit_training/annealing_placer")
     assert iqm("web_navigation/web_solver") == pytest.approx(1.0, abs=0.01)
     assert iqm("quadruped_locomotion/motion_imitation") == pytest.approx(1.0, abs=0.1)
-    assert iqm("learning/numpy_ars") > 0.2
-    assert iqm("small/minimal") == pytest.approx(0.0, abs=0.1)
+    assert iqm("learning/numpy_ars") > 0.1  # 12 iterations on a task that pays for progress only
     assert iqm("small/motion_imitation") == pytest.approx(1.0, abs=0.1)
     assert iqm("small/greedy_placer") < iqm("small/annealing_placer")
     assert iqm("web_navigation/torch_ppo_web") == pytest.approx(1.0, abs=0.01)
@@ -150,6 +154,22 @@ def test_readers_of_arrays_and_of_text_are_compared_on_one_task() -> None:
 def test_a_record_that_can_be_repeated_names_the_present_files_of_its_submission(packed: Path, tmp_path: Path) -> None:
     """`python results/record.py --confirm NAME` renews a record whose submission has changed."""
     assert changed_files(packed, EXAMPLES, tmp_path) == []
+
+
+@pytest.mark.parametrize("domain", ["circuit_training", "web_navigation"])
+def test_a_drawn_record_repeats(domain: str, tmp_path: Path) -> None:
+    drawn = random.SystemRandom().randrange(10_000)  # the sample's number is in the output of a failure
+    packed = [SHIPPED / domain / f"{name}.zip" for name in RIVALS[domain]]
+    words = ("reproduce", *packed, "--submission", EXAMPLES, "--sample", f"2:{drawn}", "--fail-on", "unchecked")
+    run = a2perf(*words, "--json", "-o", tmp_path / "again", cwd=tmp_path)
+    assert run.returncode == 0, f"sample {drawn}\n{run.stdout}{run.stderr}"
+    found = [json.loads(path.read_bytes()) for path in (tmp_path / "again").rglob("*.reproduction.json")]
+    assert len(found) == 2
+    for one in found:
+        assert one["verdict"] == "CONFIRMED"
+        # the last bits of a placement's cost differ between processors, which are then named
+        elsewhere = "processor" in {condition["name"] for condition in one["changed"]}
+        assert one["episodes"] == one["equal_episodes"] or elsewhere
 
 
 def changed_files(packed: Path, examples: Path, folder: Path) -> list[str]:

@@ -15,9 +15,9 @@ from a2perf.cli.bundles import sign as sign_command
 from a2perf.cli.bundles import validate as validate_command
 from a2perf.errors import ConfigError, MissingDependency, UserError
 from a2perf.records import Episode, LatencyResults, Manifest, RolloutResults, RunState, SubmissionIdentity
+from a2perf.runs import signing
 from a2perf.runs.bundles.bundle import Bundle, open_bundle, validate
 from a2perf.runs.bundles.inventory import checksum
-from a2perf.runs.packed import signing
 from a2perf.storage import json_text, write_record
 
 
@@ -29,10 +29,21 @@ def bundle(tmp_path: Path) -> Path:
 def finished(path: Path, mode: str) -> Path:
     """Writes a finished bundle with files in it, as a run does."""
     manifest = Manifest(
-        a2perf_version="1.0.0", mode=mode, domain="web_navigation", task="t", env_id="E-v0", env_kwargs={},
-        env_fingerprint=None, submission=SubmissionIdentity(name="s", path="s", sha256="ab" * 32), root_seed=7,
-        seeds={"episodes": [1, 2]}, participant_args={}, config_sha256="0" * 64, state=RunState.RUNNING, attempts=[],
-    )  # fmt: skip
+        a2perf_version="1.0.0",
+        mode=mode,
+        domain="web_navigation",
+        task="t",
+        env_id="E-v0",
+        env_kwargs={},
+        env_fingerprint=None,
+        submission=SubmissionIdentity(name="s", path="s", sha256="ab" * 32),
+        root_seed=7,
+        seeds={"episodes": [1, 2]},
+        participant_args={},
+        config_sha256="0" * 64,
+        state=RunState.RUNNING,
+        attempts=[],
+    )
     opened = open_bundle(path, manifest, "# config\n")
     assert isinstance(opened, Bundle)
     write_record(opened.metrics / "latency.json", LatencyResults(observations="none"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from a2perf.experiments.protocol_plan import RUN_OPTIONS, SubmitRequest, plan, t
 from a2perf.experiments.submit import exit_code, submit, summary_text
 from a2perf.launch.conductor import Conductor
 from a2perf.launch.interface import ExitStatus
-from a2perf.launch.run_spec import RunCommand
+from a2perf.launch.run_spec import RunCommand, RunSpec
 from a2perf.metrics import protocol as protocols
 from a2perf.metrics.submitted import submitted_of
 from a2perf.plain_text import markdown_text
@@ -63,6 +64,15 @@ def folder(tmp_path: Path) -> Callable[..., Path]:
     return write
 
 
+def planned(request: SubmitRequest) -> list[RunSpec]:
+    return plan(request, request.submission.parent / "out")
+
+
+def bindings_of(spec: RunSpec) -> list[str]:
+    flags = spec.command.evaluator_flags() or ()
+    return [value for flag, value in pairwise(flags) if flag == "--extra-gin-bindings"]
+
+
 def asked(submission: Path, *tasks: str, **changes: Any) -> SubmitRequest:
     options = RunOptions({name: changes.pop(name) for name in RUN_OPTIONS if name in changes})
     fields: dict[str, Any] = {"track": "open", "generalization": False, "options": options, **changes}
@@ -83,9 +93,14 @@ class MadeRuns:
     name = "made"
 
     def __init__(
-        self, *, returns: Callable[[str, int], float] | None = None, failing: Sequence[str] = (), steps: int = 1000,
-        energy_kwh: float | None = 0.01, left: bool = True,
-    ) -> None:  # fmt: skip
+        self,
+        *,
+        returns: Callable[[str, int], float] | None = None,
+        failing: Sequence[str] = (),
+        steps: int = 1000,
+        energy_kwh: float | None = 0.01,
+        left: bool = True,
+    ) -> None:
         self.started: list[str] = []
         self._returns = returns or (lambda task, seed: PROTOCOL.task(task).reference("expert").mean)
         self._failing, self._steps, self._energy_kwh, self._left = failing, steps, energy_kwh, left
@@ -151,19 +166,20 @@ class MadeRuns:
 
 
 def test_learning_submission_is_trained_and_evaluated_on_every_seed(folder) -> None:
-    runs = plan(asked(folder(), TOY, generalization=True))
-    assert [run.mode for run in runs] == ["train", "inference", "generalization"] * 5
-    assert [run.seed for run in runs[::3]] == PROTOCOL.task(TOY).training_seeds
-    assert {run.after for run in runs[1:3]} == {f"{TOY}/seed_1/train"}
-    flags = runs[1].flags
-    assert "Submission.num_inference_episodes = 100" in flags
-    assert "Submission.num_inference_steps = 1000" in flags
-    assert "create_domain.env_name = 'CircuitTraining-ToyMacro-v0'" in flags
+    runs = planned(asked(folder(), TOY, generalization=True))
+    assert [run.data["mode"] for run in runs] == ["train", "inference", "generalization"] * 5
+    assert [run.data["seed"] for run in runs[::3]] == PROTOCOL.task(TOY).training_seeds
+    assert {run.after for run in runs[1:3]} == {runs[0].key}
+    assert runs[0].command.name == f"{TOY}/seed_1/train"
+    bindings = bindings_of(runs[1])
+    assert "Submission.num_inference_episodes = 100" in bindings
+    assert "Submission.num_inference_steps = None" in bindings
+    assert "create_domain.env_name = 'CircuitTraining-ToyMacro-v0'" in bindings
 
 
 def test_submission_without_learning_is_only_evaluated(folder) -> None:
-    runs = plan(asked(folder(train=IDLE), PACE, generalization=True))
-    assert {run.mode for run in runs} == {"inference", "generalization"}
+    runs = planned(asked(folder(train=IDLE), PACE, generalization=True))
+    assert {run.data["mode"] for run in runs} == {"inference", "generalization"}
     assert all(run.after is None for run in runs)
 
 
@@ -185,63 +201,63 @@ def test_only_a_body_without_effect_counts_as_nothing_to_learn(folder, source: s
 
 
 def test_quick_reduces_seeds_episodes_calls_and_time(folder) -> None:
-    runs = plan(asked(folder(), TOY, quick=True))
-    assert {run.seed for run in runs} == {1, 2, 3}
-    assert "Submission.num_inference_episodes = 10" in runs[1].flags
-    assert "Submission.num_inference_steps = 200" in runs[1].flags
-    assert "Submission.train_time_limit_s = 60.0" in runs[0].flags
+    runs = planned(asked(folder(), TOY, quick=True))
+    assert {run.data["seed"] for run in runs} == {1, 2, 3}
+    assert "Submission.num_inference_episodes = 10" in bindings_of(runs[1])
+    assert "Submission.train_time_limit_s = 60.0" in bindings_of(runs[0])
 
 
 def test_python_and_data_sets_of_the_submission_go_to_every_run(folder) -> None:
-    runs = plan(asked(folder(), TOY, participant_python="/opt/python", datasets_path="sets", python_env="isolated"))
+    runs = planned(asked(folder(), TOY, participant_python="/opt/python", datasets_path="sets", python_env="isolated"))
     for run in runs:
-        given = dict(zip(run.flags[::2], run.flags[1::2], strict=True))
+        given = dict(pairwise(run.command.evaluator_flags() or ()))
         assert given["--participant-python"] == "/opt/python"
         assert (given["--datasets-path"], given["--python-env"]) == ("sets", "isolated")
 
 
-def test_packages_are_not_built_where_costs_are_ranked(folder, tmp_path: Path) -> None:
-    arguments = ("submit", folder(), "--task", TOY, "--python-env", "built", "-o", tmp_path / "out")
-    done = a2perf(*arguments, cwd=tmp_path)
-    assert done.returncode == 2, done.stdout + done.stderr
-    assert "costs are ranked" in done.stderr
-    assert "--python-env isolated" in done.stderr
-    assert not (tmp_path / "out").exists()
-
-
 def test_tracks_tell_the_budget_and_energy_is_enforced(folder) -> None:
-    by_track = {track: plan(asked(folder(), TOY, track=track))[0] for track in protocols.TRACKS}
-    assert dict(by_track["fixed_samples"].env) == {"A2PERF_TRAIN_STEPS": "320000"}
-    assert "Submission.pass_environment = ['A2PERF_TRAIN_STEPS']" in by_track["fixed_samples"].flags
-    assert dict(by_track["fixed_energy"].env) == {"A2PERF_TRAIN_ENERGY_KWH": "0.05"}
-    assert "Submission.train_energy_limit_kwh = 0.05" in by_track["fixed_energy"].flags
-    assert by_track["open"].env == ()
-    assert "Submission.train_energy_limit_kwh = None" in by_track["open"].flags
+    by_track = {track: planned(asked(folder(), TOY, track=track))[0] for track in protocols.TRACKS}
+    variables = {
+        track: {name: value for name, value in run.command.env.items() if name.startswith("A2PERF_TRAIN_")}
+        for track, run in by_track.items()
+    }
+    bindings = {track: bindings_of(run) for track, run in by_track.items()}
+    assert variables["fixed_samples"] == {"A2PERF_TRAIN_STEPS": "320000"}
+    assert "Submission.pass_environment = ['A2PERF_TRAIN_STEPS']" in bindings["fixed_samples"]
+    assert variables["fixed_energy"] == {"A2PERF_TRAIN_ENERGY_KWH": "0.05"}
+    assert "Submission.train_energy_limit_kwh = 0.05" in bindings["fixed_energy"]
+    assert variables["open"] == {}
+    assert "Submission.train_energy_limit_kwh = None" in bindings["open"]
 
 
 def test_training_environment_differs_only_as_the_protocol_says(folder) -> None:
-    training, inference = plan(asked(folder(), PACE))[:2]
-    assert "create_domain.mode = 'train'" in training.flags
-    assert "create_domain.mode = 'test'" in inference.flags
+    training, inference = planned(asked(folder(), PACE))[:2]
+    assert "create_domain.mode = 'train'" in bindings_of(training)
+    assert "create_domain.mode = 'test'" in bindings_of(inference)
 
 
 def test_a_view_of_a_task_is_run_under_the_rules_of_the_task(folder) -> None:
     name = "text_level_1"
     wanted = asked(folder(), name, protocol=protocols.load("v1-small"))
-    training, evaluation = plan(wanted)[:2]
-    assert (evaluation.key, evaluation.gin_file) == (f"{name}/seed_1/inference", f"{name}/inference.gin")
+    training, evaluation = planned(wanted)[:2]
+    assert evaluation.command.name == f"{name}/seed_1/inference"
+    assert any(flag.endswith(f"{name}/inference.gin") for flag in evaluation.command.evaluator_flags() or ())
     for run in (training, evaluation):
-        assert {"create_domain.num_websites = 10", "create_domain.observation = 'text'"} <= set(run.flags)
-    arrays = plan(asked(wanted.submission, "difficulty_level_1_num_websites_10", protocol=wanted.protocol))[1]
-    assert set(evaluation.flags) - set(arrays.flags) == {"create_domain.observation = 'text'"}
+        assert {"create_domain.num_websites = 10", "create_domain.observation = 'text'"} <= set(bindings_of(run))
+    arrays = planned(asked(wanted.submission, "difficulty_level_1_num_websites_10", protocol=wanted.protocol))[1]
+    assert set(bindings_of(evaluation)) - set(bindings_of(arrays)) == {"create_domain.observation = 'text'"}
     # the domain's generalization is that of a view, too
     v1 = msgspec.structs.replace(
-        PROTOCOL, generalization={"web_navigation": msgspec.structs.replace(
-            PROTOCOL.generalization["web_navigation"], trained_on="difficulty_level_1_num_websites_10")},
-    )  # fmt: skip
-    further = plan(asked(wanted.submission, name, protocol=v1, generalization=True))[2]
-    assert further.mode == "generalization"
-    assert "create_domain.observation = 'text'" in further.flags
+        PROTOCOL,
+        generalization={
+            "web_navigation": msgspec.structs.replace(
+                PROTOCOL.generalization["web_navigation"], trained_on="difficulty_level_1_num_websites_10"
+            )
+        },
+    )
+    further = planned(asked(wanted.submission, name, protocol=v1, generalization=True))[2]
+    assert further.data["mode"] == "generalization"
+    assert "create_domain.observation = 'text'" in bindings_of(further)
 
 
 def test_a_task_may_not_be_submitted_in_two_views(folder, tmp_path) -> None:
@@ -252,7 +268,7 @@ def test_a_task_may_not_be_submitted_in_two_views(folder, tmp_path) -> None:
 
 def test_binding_may_not_set_what_the_protocol_fixes(folder) -> None:
     with pytest.raises(ConfigError, match="num_inference_episodes is fixed by protocol v1"):
-        plan(asked(folder(), bindings=("Submission.num_inference_episodes = 1",)))
+        planned(asked(folder(), bindings=("Submission.num_inference_episodes = 1",)))
 
 
 # --- what comes of it -------------------------------------------------------------------------------------------------
@@ -404,9 +420,21 @@ def test_command_runs_a_protocol_for_real_and_counts_a_crash(folder, tmp_path) -
     submission = folder(inference=RANDOM.replace("{broken}", str(broken)))
     out = tmp_path / "out"
     given = (
-        "submit", submission, "--task", TOY, "--quick", "--no-generalization", "--track", "fixed_samples", "--workers",
-        2, "-o", out, "--json", "--public-seeds",
-    )  # fmt: skip
+        "submit",
+        submission,
+        "--task",
+        TOY,
+        "--quick",
+        "--no-generalization",
+        "--track",
+        "fixed_samples",
+        "--workers",
+        2,
+        "-o",
+        out,
+        "--json",
+        "--public-seeds",
+    )
     done = a2perf(*given, cwd=tmp_path, timeout=900)
     assert done.returncode == 1, done.stderr
     record = json.loads(done.stdout)

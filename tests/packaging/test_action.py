@@ -34,9 +34,13 @@ class Workflow:
     def step(self, part: str, **inputs: str) -> subprocess.CompletedProcess[str]:
         given = {f"A2PERF_ACTION_{name.upper()}": value for name, value in {**DEFAULTS, **inputs}.items()}
         return subprocess.run(
-            ["bash", str(SCRIPT), part], cwd=self.folder / "work", env={**self.variables, **given}, capture_output=True,
-            text=True, check=False,
-        )  # fmt: skip
+            ["bash", str(SCRIPT), part],
+            cwd=self.folder / "work",
+            env={**self.variables, **given},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
 
     def uploaded(self) -> None:
         """Copies the verdict to where the second job downloads it."""
@@ -60,11 +64,16 @@ def workflow(tmp_path: Path) -> Workflow:
         (tmp_path / name).mkdir()
     (tmp_path / "event.json").write_text(json.dumps({"pull_request": {"number": 308}}))
     variables = {
-        "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", "RUNNER_TEMP": str(tmp_path / "temp"),
-        "GITHUB_OUTPUT": str(tmp_path / "output"), "GITHUB_STEP_SUMMARY": str(tmp_path / "summary"),
-        "GITHUB_EVENT_PATH": str(tmp_path / "event.json"), "GITHUB_REPOSITORY": "ada/robots",
-        "GITHUB_WORKFLOW": "ci", "GITHUB_JOB": "judge", "CALLS": str(tmp_path),
-    }  # fmt: skip
+        "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}",
+        "RUNNER_TEMP": str(tmp_path / "temp"),
+        "GITHUB_OUTPUT": str(tmp_path / "output"),
+        "GITHUB_STEP_SUMMARY": str(tmp_path / "summary"),
+        "GITHUB_EVENT_PATH": str(tmp_path / "event.json"),
+        "GITHUB_REPOSITORY": "ada/robots",
+        "GITHUB_WORKFLOW": "ci",
+        "GITHUB_JOB": "judge",
+        "CALLS": str(tmp_path),
+    }
     return Workflow(tmp_path, variables)
 
 

@@ -36,8 +36,11 @@ def test_the_step_that_compiles_kernels_runs(name: str, tmp_path: Path) -> None:
     (words,) = re.findall(r"install\.sh --kernels (\S+)", (DOCKER / f"{name}.Dockerfile").read_text())
     done = subprocess.run(
         [sys.executable, str(DOCKER / "compile_kernels.py"), words],
-        capture_output=True, text=True, check=True, cwd=tmp_path,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+    )
     assert "no kernels" not in done.stdout
 
 

@@ -38,8 +38,11 @@ def test_every_domain_ships_its_files() -> None:
     for domain in DOMAINS:
         defaults, tasks = gin_folders(domain)
         assert {path.name for path in defaults.iterdir()} == {
-            "train.gin", "training.gin", "inference.gin", "generalization.gin",
-        }  # fmt: skip
+            "train.gin",
+            "training.gin",
+            "inference.gin",
+            "generalization.gin",
+        }
         assert defaults.parts[-4:] == ("a2perf", "submission", "configs", domain)
         assert not list(tasks.glob("*.gin"))
         for task in tasks.iterdir():

@@ -23,9 +23,13 @@ def test_another_python_is_refused_before_anything_is_installed(tmp_path: Path, 
     # the suite itself may have been started by make, which hands its options and level on
     environment = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL")}
     done = subprocess.run(
-        ["make", f"PYTHON={other}", ".venv/.installed"], cwd=tmp_path, env=environment, capture_output=True, text=True,
+        ["make", f"PYTHON={other}", ".venv/.installed"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
         check=False,
-    )  # fmt: skip
+    )
     assert done.returncode == 2
     assert f"{other} is not CPython 3.11" in done.stdout
     assert len(done.stdout.splitlines()) == 1

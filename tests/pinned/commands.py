@@ -21,10 +21,28 @@ CONF = REPOSITORY / "compatibility" / "conf" / "performance"
 
 # leaves that a correct command always answers with the same value; of all others only the type is pinned
 STABLE = (
-    "dataset_id", "domain", "env_id", "env_kwargs", "episodes", "exit_code", "exit_reason", "failed", "finished",
-    "infos",     "layout", "length", "mode", "modes", "problems", "root_seed", "schema", "state", "status",
-    "submission", "valid",
-)  # fmt: skip
+    "dataset_id",
+    "domain",
+    "env_id",
+    "env_kwargs",
+    "episodes",
+    "exit_code",
+    "exit_reason",
+    "failed",
+    "finished",
+    "infos",
+    "layout",
+    "length",
+    "mode",
+    "modes",
+    "problems",
+    "root_seed",
+    "schema",
+    "state",
+    "status",
+    "submission",
+    "valid",
+)
 # objects whose keys are names of files, packages, tasks or scores, or depend on the machine
 BY_NAME = ("codecarbon", "container", "files", "inventory", "limits", "packages", "scores", "tasks")
 _IN_PACKED = re.compile(r"/[^/\"]+\.zip/")  # a path in a packed file; the folder of the same name follows
@@ -73,13 +91,15 @@ def _written(folder: Path) -> Path:
     entry = folder / "entry"
     entry.mkdir()
     for name, text in {
-        "entry/train.py": _TRAIN, "entry/inference.py": _INFERENCE, "entry/requirements.txt": "",
+        "entry/train.py": _TRAIN,
+        "entry/inference.py": _INFERENCE,
+        "entry/requirements.txt": "",
         "entry/__init__.py": "",
         "train.gin": _GIN.format(mode="TRAIN") + "Submission.measure_emissions = True\n",
         "inference.gin": _GIN.format(mode="INFERENCE") + _EVALUATION,
         "generalization.gin": _GIN.format(mode="GENERALIZATION") + _GENERALIZATION,
         "bad.gin": _GIN.format(mode="INFERENCE") + "Submission.num_inference_stepz = 20\n",
-    }.items():  # fmt: skip
+    }.items():
         (folder / name).write_text(text)
     return folder
 
@@ -259,13 +279,7 @@ smoketest nonsense
 wrap
 wrap missing.py --env CartPole-v1
 benchmark
-datasets list --json
-datasets list
-datasets list missing
 validate toys/missing-v0
-datasets combine
-datasets generate
-datasets skill-levels
 envs list --json
 envs list
 envs list nonsense
@@ -289,52 +303,3 @@ init
 sign missing
 demo nonsense
 """
-
-
-# --- datasets ---------------------------------------------------------------------------------------------------------
-
-
-def datasets(folder: Path) -> dict[str, Any]:
-    """A generated dataset: its files, records, attributes, hashes of its content, and what the commands say of it."""
-    import h5py
-
-    with working_directory(folder):
-        os.environ["MINARI_DATASETS_PATH"] = str(folder / "datasets")
-        first = _started(
-            folder, "datasets", "generate", "--submission", "random", "--task", "toy_macro_stdcell", "--episodes", 3,
-            "--seed", 5, "--id", "toys/random-v0", "--info", "action_mask", "--sandbox", "process", "--json",
-        )  # fmt: skip
-        second = _started(
-            folder, "datasets", "generate", "--submission", "random", "--task", "toy_macro_stdcell", "--episodes", 2,
-            "--seed", 6, "--id", "toys/more-v0", "--info", "action_mask", "--sandbox", "process", "--json",
-        )  # fmt: skip
-        assert first.status == second.status == 0, first.errors + second.errors
-        combined = execute("datasets", "combine", "toys/random-v0", "toys/more-v0", "--id", "toys/both-v0")
-        assert combined.status == 0, combined.errors
-        answers = {
-            f"{verbs[-1]} {name}".strip(): execute(*verbs, *name.split(), "--json")
-            for verbs, name in (
-                (("datasets", "list"), ""), (("datasets", "list"), "toys/random-v0"),
-                (("datasets", "list"), "toys/both-v0"), (("validate",), "toys/both-v0"),
-            )
-        }  # fmt: skip
-    found: dict[str, Any] = {
-        "generate": _shape(first.json(), "content_sha256"),
-        "answers": {
-            line: {"status": done.status, "answer": _shape(done.json(), "content_sha256")}
-            for line, done in answers.items()
-        },
-        "files": _files(folder / "datasets", {}),
-    }
-    for name in ("random", "both"):
-        with h5py.File(folder / "datasets" / "toys" / f"{name}-v0" / "data" / "main_data.hdf5") as stream:
-            items: dict[str, Any] = {}
-            stream.visititems(
-                lambda path, item, items=items: items.update(
-                    {path: [str(item.dtype), list(item.shape), float(np.sum(item[()], dtype=np.float64))]}
-                    if isinstance(item, h5py.Dataset)
-                    else {path: sorted(item.attrs)}
-                )
-            )
-        found[f"arrays of {name}"] = items
-    return found

@@ -89,11 +89,15 @@ def report(folder: Path) -> dict[str, Any]:
         "keys": {"document": sorted(document), "run": sorted(document["runs"][0])},
         "runs": {
             f"{run['submission']} {run['mode']} {run['root_seed']}": [
-                run["state"], run["layout"], len(run["measures"]), signature(run["measures"]), len(run["conditions"])
+                run["state"],
+                run["layout"],
+                len(run["measures"]),
+                signature(run["measures"]),
+                len(run["conditions"]),
             ]
             for run in document["runs"]
         },
-    }  # fmt: skip
+    }
 
 
 def leaderboard(folder: Path) -> dict[str, Any]:
@@ -107,10 +111,22 @@ def leaderboard(folder: Path) -> dict[str, Any]:
             entry = row["entry"]
             score = entry["score"]
             rows.append(
-                [row["place"], row["best"], row["worst"], entry["name"], score["value"], score["low"], score["high"],
-                 score["n"], score["normalised"], signature(score["per_run"]), len(entry["runs"]),
-                 len(entry["not_ranked"]), signature(entry["scores"])]
-            )  # fmt: skip
+                [
+                    row["place"],
+                    row["best"],
+                    row["worst"],
+                    entry["name"],
+                    score["value"],
+                    score["low"],
+                    score["high"],
+                    score["n"],
+                    score["normalised"],
+                    signature(score["per_run"]),
+                    len(entry["runs"]),
+                    len(entry["not_ranked"]),
+                    signature(entry["scores"]),
+                ]
+            )
     entry = document["boards"][0]["rows"][0]["entry"]
     return {
         "boards": {
@@ -134,16 +150,19 @@ _COMPARISONS = {
 
 
 def comparisons(folder: Path) -> dict[str, Any]:
-    """Verdicts, intervals and aggregates of groups of recorded runs."""
+    """Verdicts and intervals of groups of recorded runs."""
     found = {}
     store = copy_parts(folder / "runs", ["small"])
     for name, (mode, groups, tasks) in _COMPARISONS.items():
         stem = folder / "compared" / name.replace(" ", "_")
         with working_directory(folder):
             compared = a2perf.compare(
-                store / "small" if (store / "small").is_dir() else store, baseline=groups[-1],
-                candidate=list(groups[:-1]), mode=mode, tasks=tasks,
-            )  # fmt: skip
+                store / "small" if (store / "small").is_dir() else store,
+                baseline=groups[-1],
+                candidate=list(groups[:-1]),
+                mode=mode,
+                tasks=tasks,
+            )
             compared.write(stem, figures=False, page=False)
         document = json.loads(stem.with_suffix(".json").read_text())
         found[name] = {
@@ -167,11 +186,7 @@ def comparisons(folder: Path) -> dict[str, Any]:
                 for run in members["runs"]
             },
             "panels": [signature(document["panels"])],
-            "aggregates": {
-                group: {name: [one["value"], one["low"], one["high"], one["n"]] for name, one in of.items()}
-                for group, of in document["aggregates"].items()
-            },
             "notices": len(document["notices"]),
             "files": sorted(path.name for path in stem.parent.glob(f"{stem.name}*")),
-        }  # fmt: skip
+        }
     return found

@@ -22,7 +22,6 @@ PINS: dict[str, Callable[[Path], dict[str, Any]]] = {
     "comparisons": numbers.comparisons,
     "bundles": commands.bundles,
     "commands": commands.commands,
-    "datasets": commands.datasets,
 }
 
 

@@ -33,8 +33,10 @@ def test_changed_number_missing_key_and_new_key_are_found() -> None:
     expected = {"a": [1.0, 2, None], "b": {"c": "x"}}
     assert condense.differences(expected, {"a": [1.0 + 1e-12, 2, None], "b": {"c": "x"}}) == []
     assert condense.differences(expected, {"a": [1.001, 2, None], "b": {"d": "x"}}) == [
-        "/a[0]: 1.001, was 1.0", '/b/c: missing, was "x"', '/b/d: new, "x"',
-    ]  # fmt: skip
+        "/a[0]: 1.001, was 1.0",
+        '/b/c: missing, was "x"',
+        '/b/d: new, "x"',
+    ]
 
 
 def test_signature_sees_every_number() -> None:

@@ -131,14 +131,26 @@ class _Popen(subprocess.Popen):  # type: ignore[type-arg]
 
 CHANGED: dict[str, dict[str, Any]] = {
     "os": {
-        "open": _open, "stat": _by_path(_stat), "readlink": _by_path(os.readlink), "unlink": _by_path(os.unlink),
-        "mkdir": _by_path(os.mkdir), "rmdir": _by_path(os.rmdir), "scandir": _scandir, "rename": _rename, "kill": _kill,
-        "name": "nt", "getppid": lambda: _PARENT, "fstat": lambda number: _without_modes(os.fstat(number)),
-        "supports_dir_fd": set(), "supports_fd": {os.stat}, "O_BINARY": 0, "O_NOINHERIT": 0,
+        "open": _open,
+        "stat": _by_path(_stat),
+        "readlink": _by_path(os.readlink),
+        "unlink": _by_path(os.unlink),
+        "mkdir": _by_path(os.mkdir),
+        "rmdir": _by_path(os.rmdir),
+        "scandir": _scandir,
+        "rename": _rename,
+        "kill": _kill,
+        "name": "nt",
+        "getppid": lambda: _PARENT,
+        "fstat": lambda number: _without_modes(os.fstat(number)),
+        "supports_dir_fd": set(),
+        "supports_fd": {os.stat},
+        "O_BINARY": 0,
+        "O_NOINHERIT": 0,
     },
     "subprocess": {"Popen": _Popen, "CREATE_NEW_PROCESS_GROUP": CREATE_NEW_PROCESS_GROUP},
     "platform": {"system": lambda: "Windows", "machine": lambda: "AMD64"},
-}  # fmt: skip
+}
 
 
 class _View(types.ModuleType):

@@ -32,7 +32,7 @@ def test_submission_is_checked_trained_evaluated_and_reported(a2perf, tmp_path: 
     assert recorded["sandbox"]["level"] == "process"
     assert any("process group" in item for item in recorded["sandbox"]["missing"])
     assert recorded["tracking"]["cpu_method"] == "psutil"
-    assert "mean over episodes" in a2perf("score", "runs/agent")
+    assert "  Return  " in a2perf("score", "runs/agent")
     assert "1 submission" in a2perf("report", "runs/agent", "-o", "report")
     a2perf("leaderboard", "runs", "-o", "board")
     assert "CONFIRMED (bit-equal)" in a2perf("reproduce", "runs/agent", "-o", "again")

@@ -19,15 +19,31 @@ from collections.abc import Callable
 from typing import Any
 
 ABSENT: dict[Any, tuple[str, ...]] = {
-    os: ("O_PATH", "O_TMPFILE", "copy_file_range", "eventfd", "fdatasync", "getresuid", "memfd_create",
-         "pidfd_open", "pipe2", "posix_fadvise", "posix_fallocate", "sched_getaffinity",
-         "sched_setaffinity", "setresgid", "setresuid", "splice", "waitid"),
+    os: (
+        "O_PATH",
+        "O_TMPFILE",
+        "copy_file_range",
+        "eventfd",
+        "fdatasync",
+        "getresuid",
+        "memfd_create",
+        "pidfd_open",
+        "pipe2",
+        "posix_fadvise",
+        "posix_fallocate",
+        "sched_getaffinity",
+        "sched_setaffinity",
+        "setresgid",
+        "setresuid",
+        "splice",
+        "waitid",
+    ),
     time: ("CLOCK_BOOTTIME",),
     resource: ("RLIMIT_MSGQUEUE", "RLIMIT_NICE", "RLIMIT_SIGPENDING", "prlimit"),
     fcntl: ("F_ADD_SEALS", "F_GET_SEALS", "F_SEAL_GROW", "F_SEAL_SHRINK", "F_SETPIPE_SZ"),
     socket: ("MSG_NOSIGNAL", "SO_PEERCRED"),
     signal: ("pidfd_send_signal", "sigtimedwait", "sigwaitinfo"),
-}  # fmt: skip
+}
 NOT_IN_LIBC = ("prctl", "malloc_trim", "syscall")
 HIDDEN = ("/proc", "/sys")
 

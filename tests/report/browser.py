@@ -11,10 +11,19 @@ from selenium import webdriver
 from selenium.webdriver.support.ui import WebDriverWait
 
 FLAGS = (
-    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-proxy-server",
-    "--force-prefers-reduced-motion", "--hide-scrollbars", "--lang=en-US",
-)  # fmt: skip
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-proxy-server",
+    "--force-prefers-reduced-motion",
+    "--hide-scrollbars",
+    "--lang=en-US",
+)
 
 
 class Browser:

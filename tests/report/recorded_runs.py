@@ -50,21 +50,33 @@ class RunMaker:
     def manifest(self, root: str, mode: str, **changes: Any) -> Manifest:
         """Returns a manifest of a finished run, with changes."""
         attempt = Attempt(
-            started_at="2026-03-01T10:00:00.000+00:00", finished_at="2026-03-01T10:00:41.500+00:00", host="node",
-            pid=10, boot_id="b", outcome="returned",
-        )  # fmt: skip
+            started_at="2026-03-01T10:00:00.000+00:00",
+            finished_at="2026-03-01T10:00:41.500+00:00",
+            host="node",
+            pid=10,
+            boot_id="b",
+            outcome="returned",
+        )
         submission = SubmissionIdentity(
             name=root, path=f"examples/{root}", sha256="ab" * 32, git_commit="c0ffee" + "0" * 34, git_dirty=False
         )
         fields: dict[str, Any] = {
-            "task": "dog_pace", "env_id": "QuadrupedLocomotion-DogPace-v0", "env_kwargs": {"mode": "test"},
-            "env_fingerprint": "3f" * 32, "submission": submission, "config_sha256": "cd" * 32, "attempts": [attempt],
+            "task": "dog_pace",
+            "env_id": "QuadrupedLocomotion-DogPace-v0",
+            "env_kwargs": {"mode": "test"},
+            "env_fingerprint": "3f" * 32,
+            "submission": submission,
+            "config_sha256": "cd" * 32,
+            "attempts": [attempt],
             "seeds": {"participant": 11, "latency": 12, "evaluation": "root seed"},
-            "participant_args": {"policy": "dog_pace"}, "exit_code": 0, "exit_reason": "returned",
+            "participant_args": {"policy": "dog_pace"},
+            "exit_code": 0,
+            "exit_reason": "returned",
             "sandbox": SandboxRecord(level="process", guarantees=["session", "rlimits"]),
             "host": {"cpu_model": "Xeon", "cores": 2, "memory_bytes": 8 * 2**30},
-            "python": {"version": "3.11.9", "implementation": "CPython"}, "timings_s": {"attempt": 41.5},
-        }  # fmt: skip
+            "python": {"version": "3.11.9", "implementation": "CPython"},
+            "timings_s": {"attempt": 41.5},
+        }
         manifest = made_bundles.manifest(mode, 7, **{**fields, **changes})
         write_record(self.top / root / mode / "manifest.json", manifest)
         return manifest
@@ -74,18 +86,31 @@ class RunMaker:
         rng = np.random.default_rng(5)
         episodes = [
             Episode(
-                index=index, seed=1000 + index, episode_return=float(value), length=697 if value > 50 else 212,
-                terminated=bool(value <= 50), truncated=bool(value > 50), termination=None if value > 50 else "fall",
-                wall_s=1.4, reward_terms={name: mean + 0.02 * rng.standard_normal() for name, mean in TERMS.items()},
+                index=index,
+                seed=1000 + index,
+                episode_return=float(value),
+                length=697 if value > 50 else 212,
+                terminated=bool(value <= 50),
+                truncated=bool(value > 50),
+                termination=None if value > 50 else "fall",
+                wall_s=1.4,
+                reward_terms={name: mean + 0.02 * rng.standard_normal() for name, mean in TERMS.items()},
             )
             for index, value in enumerate(returns)
-        ]  # fmt: skip
+        ]
         folder = self.top / root / mode / "metrics"
         path = folder / "rollouts.json" if task is None else folder / "tasks" / task / "rollouts.json"
         costs = StepCosts(
-            steps=sum(episode.length for episode in episodes), account="cgroup_v2", round_trip_s=1.6e-4, tree_s=1.2e-4,
-            in_calls_s=1.1e-4, between_calls_s=1e-5, short_lived_s=0.0, transport_s=4.2e-5, transport_cpu_s=2e-5,
-        )  # fmt: skip
+            steps=sum(episode.length for episode in episodes),
+            account="cgroup_v2",
+            round_trip_s=1.6e-4,
+            tree_s=1.2e-4,
+            in_calls_s=1.1e-4,
+            between_calls_s=1e-5,
+            short_lived_s=0.0,
+            transport_s=4.2e-5,
+            transport_cpu_s=2e-5,
+        )
         manifest = read_record(self.top / root / mode / "manifest.json", Manifest)
         results = RolloutResults(
             task=task or manifest.task, env_id=manifest.env_id or "", episodes=episodes, costs=costs
@@ -109,9 +134,14 @@ class RunMaker:
         low, high = (task[1].reference(kind).mean for kind in ("floor", "expert"))
         root = f"{name}/{task[0]}/{seed}"
         self.manifest(
-            root, "inference", domain=task[1].domain, task=task[0], root_seed=seed,
-            env_fingerprint=fingerprint or task[1].fingerprint, submission=identity(name),
-        )  # fmt: skip
+            root,
+            "inference",
+            domain=task[1].domain,
+            task=task[0],
+            root_seed=seed,
+            env_fingerprint=fingerprint or task[1].fingerprint,
+            submission=identity(name),
+        )
         self.rollouts(root, [low + score * (high - low) for score in scores])
 
     def latency(self, root: str, count: int = 3000) -> None:
@@ -147,42 +177,83 @@ class RunMaker:
         kwh = np.cumsum(power + 3.0) / 3.6e6
         emissions, trace = [], []
         for second in range(seconds):
-            emissions.append({
-                "timestamp": f"2026-03-01T10:00:{second:02d}", "project_name": "p", "run_id": "r1",
-                "duration": second + 1, "emissions": kwh[second] * 0.4, "cpu_power": power[second], "gpu_power": 0.0,
-                "ram_power": 3.0, "energy_consumed": kwh[second], "country_iso_code": "USA",
-                "region": "Massachusetts", "ram_process": "", "method": "TDP model", "quality": quality,
-            })  # fmt: skip
+            emissions.append(
+                {
+                    "timestamp": f"2026-03-01T10:00:{second:02d}",
+                    "project_name": "p",
+                    "run_id": "r1",
+                    "duration": second + 1,
+                    "emissions": kwh[second] * 0.4,
+                    "cpu_power": power[second],
+                    "gpu_power": 0.0,
+                    "ram_power": 3.0,
+                    "energy_consumed": kwh[second],
+                    "country_iso_code": "USA",
+                    "region": "Massachusetts",
+                    "ram_process": "",
+                    "method": "TDP model",
+                    "quality": quality,
+                }
+            )
             phase = "load" if second < 6 else "latency" if second < 16 else "rollouts"
             rss = (180 + 60 * (second >= 3) + 30 * (second >= 16) + second * 0.4) * 2**20
-            trace.append({
-                "timestamp": 1.7e9 + second, "elapsed_s": second, "phase": phase if mode == "inference" else "train",
-                "cpu_percent": 60 + 5 * power[second] / 10, "rss_bytes": rss,
-                "pss_bytes": rss * 0.8 if second % 5 == 0 else "", "cpu_power_w": power[second], "gpu_power_w": "",
-                "ram_power_w": 3.0, "gpu_memory_bytes": "",
-            })  # fmt: skip
+            trace.append(
+                {
+                    "timestamp": 1.7e9 + second,
+                    "elapsed_s": second,
+                    "phase": phase if mode == "inference" else "train",
+                    "cpu_percent": 60 + 5 * power[second] / 10,
+                    "rss_bytes": rss,
+                    "pss_bytes": rss * 0.8 if second % 5 == 0 else "",
+                    "cpu_power_w": power[second],
+                    "gpu_power_w": "",
+                    "ram_power_w": 3.0,
+                    "gpu_memory_bytes": "",
+                }
+            )
         _write_rows(folder / f"{mode}_emissions.csv", emissions)
         _write_rows(folder / "system_trace.csv", trace)
         component = ComponentEnergy(
-            gross_kwh=float(kwh[-1]), net_kwh=float(kwh[-1]) * 0.8, power_mean_w=float(power.mean()),
-            power_peak_w=float(power.max()), idle_w=4.0, method="tdp_model:table", quality=quality, scope="tree",
-            gross_uncertainty=_unsure(float(kwh[-1])), net_uncertainty=_unsure(float(kwh[-1]) * 0.8),
-        )  # fmt: skip
+            gross_kwh=float(kwh[-1]),
+            net_kwh=float(kwh[-1]) * 0.8,
+            power_mean_w=float(power.mean()),
+            power_peak_w=float(power.max()),
+            idle_w=4.0,
+            method="tdp_model:table",
+            quality=quality,
+            scope="tree",
+            gross_uncertainty=_unsure(float(kwh[-1])),
+            net_uncertainty=_unsure(float(kwh[-1]) * 0.8),
+        )
         energy = TrackedEnergy(
-            cpu=component, gross_kwh=component.gross_kwh, net_kwh=component.net_kwh, method="cpu=tdp_model:table",
-            quality=quality, gross_uncertainty=component.gross_uncertainty, net_uncertainty=component.net_uncertainty,
-        )  # fmt: skip
+            cpu=component,
+            gross_kwh=component.gross_kwh,
+            net_kwh=component.net_kwh,
+            method="cpu=tdp_model:table",
+            quality=quality,
+            gross_uncertainty=component.gross_uncertainty,
+            net_uncertainty=component.net_uncertainty,
+        )
         phases = {
             "load": PhaseCost(wall_s=6.0, cpu_seconds=5.0, energy_gross_kwh=4e-5, rss_peak_bytes=240 * 2**20),
             "latency": PhaseCost(wall_s=10.0, cpu_seconds=9.0, energy_gross_kwh=7e-5, rss_peak_bytes=240 * 2**20),
             "rollouts": PhaseCost(wall_s=24.0, cpu_seconds=25.0, energy_gross_kwh=2e-4, rss_peak_bytes=290 * 2**20),
         }
         report = TrackingReport(
-            mode=mode, wall_s=float(seconds), samples=seconds, cpu_seconds=39.2, cpu_method="cgroup v2",
-            rss_peak_bytes=290 * 2**20, rss_mean_bytes=250.0 * 2**20, pss_peak_bytes=227 * 2**20, energy=energy,
+            mode=mode,
+            wall_s=float(seconds),
+            samples=seconds,
+            cpu_seconds=39.2,
+            cpu_method="cgroup v2",
+            rss_peak_bytes=290 * 2**20,
+            rss_mean_bytes=250.0 * 2**20,
+            pss_peak_bytes=227 * 2**20,
+            energy=energy,
             emissions=Emissions(kg_co2eq=float(kwh[-1]) * 0.4, kg_per_kwh=0.4, method="codecarbon"),
-            host=HostConditions(noisy=bool(noisy), reasons=list(noisy)), phases=phases, own_cpu_percent=0.4,
-        )  # fmt: skip
+            host=HostConditions(noisy=bool(noisy), reasons=list(noisy)),
+            phases=phases,
+            own_cpu_percent=0.4,
+        )
         (folder / "tracking.json").write_bytes(msgspec.json.encode(report))
 
     def training(self, root: str, points: int = 60, **changes: Any) -> None:
@@ -237,7 +308,13 @@ def _unsure(kwh: float) -> EnergyUncertainty:
 def _summary(values: np.ndarray, includes: str, clock: str) -> LatencySummary:
     quantiles = {"median_s": 0.5, "p90_s": 0.9, "p99_s": 0.99, "min_s": 0.0, "max_s": 1.0}
     return LatencySummary(
-        includes=includes, clock=clock, count=len(values), warmup_count=50, first_s=0.014, mean_s=float(values.mean()),
-        std_s=float(values.std()), throughput_hz=float(1 / values.mean()),
+        includes=includes,
+        clock=clock,
+        count=len(values),
+        warmup_count=50,
+        first_s=0.014,
+        mean_s=float(values.mean()),
+        std_s=float(values.std()),
+        throughput_hz=float(1 / values.mean()),
         **{name: float(np.quantile(values, quantile)) for name, quantile in quantiles.items()},
-    )  # fmt: skip
+    )

@@ -13,7 +13,7 @@ from a2perf.report.figures import compared_charts as compared
 from a2perf.report.figures.compared_charts import Lines
 from a2perf.report.figures.drawing import INK, POINTS_SHOWN, inline_svg, interactive, pictures, single
 from a2perf.report.learning import pooled_over_runs
-from a2perf.runs.foreign.tables import CsvTable
+from a2perf.runs.bundles.tables import CsvTable
 
 
 def test_thinning_keeps_every_peak_and_both_ends() -> None:
@@ -119,10 +119,15 @@ def test_runs_that_share_no_range_have_no_common_line() -> None:
 def test_artists_of_a_series_are_found_by_its_key_and_points_by_the_frame() -> None:
     algorithms = [_learning("a", 0, 5.0), _learning("b", 1, 9.0)]
     chart = interactive(
-        "n", "t", "c", "d",
-        {"linear": partial(compared.lines, algorithms, x_name="steps", y_name="return"),
-         "log": partial(compared.lines, algorithms, x_name="steps", y_name="return", log=True)},
-    )  # fmt: skip
+        "n",
+        "t",
+        "c",
+        "d",
+        {
+            "linear": partial(compared.lines, algorithms, x_name="steps", y_name="return"),
+            "log": partial(compared.lines, algorithms, x_name="steps", y_name="return", log=True),
+        },
+    )
     assert [view.name for view in chart.views] == ["n", "n-log"]
     assert [series.label for series in chart.groups] == ["a", "b"]
     assert [series.label for series in chart.members][:2] == ["a, seed 0", "a, seed 1"]

@@ -88,9 +88,16 @@ def _link(bundle: Path) -> str:
 
 
 DAMAGES = (
-    _truncated_event_file, _garbage_event_file, _not_finite, _clock_backwards, _mixed_headers, _missing_columns,
-    _newer_schema, _newer_bundle, _link,
-)  # fmt: skip
+    _truncated_event_file,
+    _garbage_event_file,
+    _not_finite,
+    _clock_backwards,
+    _mixed_headers,
+    _missing_columns,
+    _newer_schema,
+    _newer_bundle,
+    _link,
+)
 
 
 def _numbers(report: WrittenReport, names: set[str]) -> dict[tuple[str, str], float | None]:
@@ -165,9 +172,13 @@ def test_a_threshold_that_no_run_reached_is_stated_in_the_table(tmp_path: Path) 
     name, task = next((name, task) for name, task in protocol.load().tasks.items() if task.has_references())
     for seed in (1, 2, 3):
         bundle = made_bundles.write_train(
-            tmp_path / "runs" / str(seed), seed, events=False, task=name, domain=task.domain,
+            tmp_path / "runs" / str(seed),
+            seed,
+            events=False,
+            task=name,
+            domain=task.domain,
             env_fingerprint=task.fingerprint,
-        )  # fmt: skip
+        )
         rows = [f"{100 * step},{task.threshold_return() - 1.0!r}" for step in range(20)]
         (bundle / "artifacts" / "progress.csv").write_text("env_steps,mean_return\n" + "\n".join(rows) + "\n")
     report = write_report(read_runs([tmp_path / "runs"]), tmp_path / "out")

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from a2perf.records import Failure, FailureKind, RunState
+from a2perf.report import write_report
 from a2perf.report.run_numbers import Measure
 from a2perf.report.run_numbers import find as find_quantity
 from a2perf.report.run_numbers import measures as measures_of
@@ -119,6 +120,13 @@ def test_pictures_are_taken_from_regular_files_only(inference_run: RunMaker, tmp
     (media / "stolen.png").symlink_to(tmp_path / "secret.png")
     os.mkfifo(media / "pipe.png")
     assert [media.name for media in _only(inference_run).details.media] == ["media/episode_000.png"]
+
+
+@pytest.mark.parametrize("states", ["[[1e300]]", "[[NaN]]", "[]", "{", "[[0.5], [0.5, 1]]", f"[{[0.1] * 19}, [1]]"])
+def test_states_that_cannot_be_drawn_are_a_caption(inference_run: RunMaker, tmp_path: Path, states: str) -> None:
+    (inference_run.top / "gait" / "inference" / "media" / "episode_001.states").write_text(states)
+    page = write_report(read_runs([inference_run.top]), tmp_path / "out").page.read_text()
+    assert "no picture of episode 001: " in page
 
 
 def test_the_log_of_a_failure_is_taken_from_inside_the_bundle_alone(runs: RunMaker, tmp_path: Path) -> None:

@@ -63,9 +63,12 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     runs.training("ars")
     runs.costs("ars", "train", noisy=("load 3.1 on 2 cores",))
     failure = Failure(
-        kind=FailureKind.EXCEPTION, where="train", message=HOSTILE, traceback="File train.py\nBoom",
+        kind=FailureKind.EXCEPTION,
+        where="train",
+        message=HOSTILE,
+        traceback="File train.py\nBoom",
         log="logs/participant.log",
-    )  # fmt: skip
+    )
     runs.failed("evil", failure, log="working\n" * 50 + "the last line")
     runs.manifest("killed", "inference", state=RunState.RUNNING)
     runs.rollouts("killed", [90.0])

@@ -116,8 +116,9 @@ def test_pointing_at_a_line_reads_its_value_out(browser: Browser, page: Path) ->
           clientX: box.left + arguments[1] * scale, clientY: box.top + arguments[2] * scale}));
         return document.querySelector(`#${arguments[0]}-chart .readout`).textContent;
         """,
-        prefix, *at,
-    )  # fmt: skip
+        prefix,
+        *at,
+    )
     label, _, rest = said.partition(": ")
     assert label == "sac"
     numbers = [float(part) for part in re.findall(r"-?[\d.]+(?:e[+-]\d+)?", rest)]

@@ -82,10 +82,15 @@ def test_energies_whose_uncertainties_overlap_are_not_ordered(
     uncertainties: tuple[float | None, ...], best: list[bool], remark: str
 ) -> None:
     values = [
-        _value("energy_gross", number, provenance="measured", uncertainty=unsure,
-               interval=(number - (unsure or 0.01), number + (unsure or 0.01)))
+        _value(
+            "energy_gross",
+            number,
+            provenance="measured",
+            uncertainty=unsure,
+            interval=(number - (unsure or 0.01), number + (unsure or 0.01)),
+        )
         for number, unsure in zip((5.0, 6.0, 9.0), uncertainties, strict=True)
-    ]  # fmt: skip
+    ]
     row = _row("energy_gross", *values)
     assert [cell.best for cell in row.cells] == best
     assert row.remark == remark
@@ -168,8 +173,13 @@ def _compiled(folder: Path, source: str) -> str:
     (folder / "report.tex").write_text(source)
     done = subprocess.run(
         ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "report.tex"],
-        cwd=folder, capture_output=True, text=True, errors="replace", timeout=300, check=False,
-    )  # fmt: skip
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=300,
+        check=False,
+    )
     assert done.returncode == 0, done.stdout[-1500:]
     assert "Overfull" not in done.stdout
     assert "Missing character" not in done.stdout
@@ -198,8 +208,9 @@ def test_the_report_compiles_and_each_of_its_tables_by_itself(report: Path, tmp_
     assert "random & <b>free</b>" in words
     fragments = sorted((report / "tables").glob("*.tex"))
     assert [path.name for path in fragments] == [
-        "quadruped-locomotion-dog-pace-all.tex", "quadruped-locomotion-dog-pace.tex",
-    ]  # fmt: skip
+        "quadruped-locomotion-dog-pace-all.tex",
+        "quadruped-locomotion-dog-pace.tex",
+    ]
     text = fragments[1].read_text()
     for needed in (
         "\\toprule",
@@ -230,9 +241,10 @@ def test_a_number_is_the_same_in_all_five_formats(report: Path) -> None:
 
     rows = csv.DictReader(io.StringIO((report / "tables.csv").read_text()))
     (row,) = [
-        r for r in rows
+        r
+        for r in rows
         if (r["level"], r["submission"], r["measure"]) == ("algorithm", "random & <b>free</b>", "returns")
-    ]  # fmt: skip
+    ]
     assert [float(row[key]) for key in ("value", "spread", "low", "high")] == [
         score["value"],
         score["spread"],

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from a2perf.api.scored_group import MODE_NAMES, ScoredGroup
 from a2perf.api.views.table import ESTIMATED_MARK
-from a2perf.arrays import Values, as_finite
 from a2perf.errors import ConfigError, UserError, did_you_mean
 from a2perf.metrics import registry
 from a2perf.metrics.values import MetricValue
 from a2perf.plain_text import plain_text
 from a2perf.report.numbers_text import row_scale
+from a2perf.runs.bundles.layout import MODES
 from a2perf.runs.run import Run
-from a2perf.runs.stores.seed_groups import SeedKey, seed_key
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
@@ -59,15 +58,7 @@ def intervals_figure(groups: Sequence[ScoredGroup], metric: str) -> Figure:
     from a2perf.report.figures.panels import ChartPanel
 
     by_task: dict[str, list[tuple[str, MetricValue]]] = {}
-    keys = [
-        SeedKey(
-            domain=group.domain, task=group.task, algorithm=group.algorithm, version=group.version,
-            fingerprint=group.fingerprint, mode=group.mode, layout="", env_kwargs=str(group.entry["env_kwargs"]),
-            view=group.view, alone="" if group.task or group.domain else group.runs[0],
-        )
-        for group in groups
-    ]  # fmt: skip
-    for group, (title, name) in zip(groups, _titles_and_names(keys), strict=True):
+    for group, (title, name) in zip(groups, _titles_and_names(groups), strict=True):
         value = group.value_of(metric)
         if value is not None:
             by_task.setdefault(title, []).append((name, value))
@@ -79,11 +70,10 @@ def intervals_figure(groups: Sequence[ScoredGroup], metric: str) -> Figure:
     panels = []
     for title, found in by_task.items():
         factor, x_name = _scaled_axis(metric, [value for _, value in found])
-        rows = [
-            (name, places[name], (value.value or 0.0) / factor,
-             None if value.interval is None else (value.interval[0] / factor, value.interval[1] / factor))
-            for name, value in found
-        ]  # fmt: skip
+        rows = []
+        for name, value in found:
+            ends = None if value.interval is None else (value.interval[0] / factor, value.interval[1] / factor)
+            rows.append((name, places[name], (value.value or 0.0) / factor, ends))
         panels.append(ChartPanel(title, rows_height(len(rows)), partial(_into, intervals, rows, x_name=x_name)))
     return _drawn(panels)
 
@@ -91,26 +81,18 @@ def intervals_figure(groups: Sequence[ScoredGroup], metric: str) -> Figure:
 def _return_panels(runs: Sequence[Run]) -> list[ChartPanel]:
     from a2perf.report.figures.compared_charts import dots, rows_height
     from a2perf.report.figures.panels import ChartPanel
+    from a2perf.report.figures.setting_charts import episode_rows
+    from a2perf.report.task_results import labels_of, results_by_task
 
-    keys: list[SeedKey] = []
-    drawn: list[Values] = []
-    for run in runs:
-        key = seed_key(run.identity, run.folder)._replace(algorithm=run.algorithm, layout="")
-        for mode, of_tasks in run.returns.items():
-            for task, values in sorted(of_tasks.items()):
-                finite = as_finite(values)[0]
-                if finite.size:
-                    keys.append(key._replace(task=task or key.task, mode=mode))
-                    drawn.append(finite)
-    found: dict[str, dict[str, list[Values]]] = {}
-    for finite, (title, name) in zip(drawn, _titles_and_names(keys), strict=True):
-        found.setdefault(title, {}).setdefault(name, []).append(finite)
-    places = _places(name for of_task in found.values() for name in of_task)
+    settings = results_by_task([run for run in runs if run.returns], "corrected")
+    labels = labels_of(settings)
     panels = []
-    for title, of_task in found.items():
-        rows = [(name, places[name], values) for name, values in sorted(of_task.items())]
-        bold = max(sum(run.size for run in values) for _, _, values in rows) <= _FEW_EPISODES
-        panels.append(ChartPanel(title, rows_height(len(rows)), partial(_into, dots, rows, bold=bold)))
+    for setting in settings:
+        for mode in MODES:
+            for task, rows in episode_rows(setting, mode, labels).items():
+                title = setting.title if mode == "inference" else _title(setting.domain, task, mode)
+                bold = max(sum(run.size for run in values) for _, _, values in rows) <= _FEW_EPISODES
+                panels.append(ChartPanel(title, rows_height(len(rows)), partial(_into, dots, rows, bold=bold)))
     return panels
 
 
@@ -124,12 +106,8 @@ def _curve_panels(runs: Sequence[Run]) -> list[ChartPanel]:
     labels = labels_of(settings)
     panels = []
     for setting in settings:
-        drawn = [
-            found
-            for group in setting.in_mode("train")
-            if (found := learned(group, labels[group.algorithm], "steps")) is not None
-        ]
-        if drawn:
+        curves = [learned(group, labels[group.algorithm], "steps") for group in setting.in_mode("train")]
+        if drawn := [curve for curve in curves if curve is not None]:
             draw = partial(_into, lines, drawn, x_name="steps", y_name="training return")
             panels.append(ChartPanel(setting.title, lines_height(drawn), draw))
     return panels
@@ -148,7 +126,7 @@ def _into(chart: Callable[..., Drawing], data: Any, into: SubFigure, **options: 
     return drawing
 
 
-def _titles_and_names(keys: Sequence[SeedKey]) -> list[tuple[str, str]]:
+def _titles_and_names(groups: Sequence[ScoredGroup]) -> list[tuple[str, str]]:
     """Returns the title of the panel and the name of the row of each group of seeds.
 
     Environments that behave differently get separate panels. Rows of one algorithm that differ in its version or in
@@ -156,24 +134,22 @@ def _titles_and_names(keys: Sequence[SeedKey]) -> list[tuple[str, str]]:
     """
     prints: dict[tuple[str, str, str], set[str]] = {}
     versions: dict[str, set[str]] = {}
-    for key in keys:
-        prints.setdefault((key.domain, key.task, key.mode), set()).add(key.fingerprint)
-        versions.setdefault(key.algorithm, set()).add(key.version)
-    taken: set[tuple[str, str]] = set()
-    found: dict[SeedKey, tuple[str, str]] = {}
-    for key in sorted(set(keys)):
-        title = _title(key.domain, key.task, key.mode)
-        if len(prints[key.domain, key.task, key.mode]) > 1:
-            title += f" (fingerprint {key.fingerprint[:_DIGITS] or 'unknown'})"
-        several = len(versions[key.algorithm]) > 1 and key.version
-        name = f"{key.algorithm} ({key.view})" if key.view else key.algorithm
-        name = f"{name} ({key.version[:_DIGITS]})" if several else name
+    for group in groups:
+        prints.setdefault((group.domain, group.task, group.mode), set()).add(group.fingerprint)
+        versions.setdefault(group.algorithm, set()).add(group.version)
+    found: list[tuple[str, str]] = []
+    for group in groups:
+        title = _title(group.domain, group.task, group.mode)
+        if len(prints[group.domain, group.task, group.mode]) > 1:
+            title += f" (fingerprint {group.fingerprint[:_DIGITS] or 'unknown'})"
+        name = f"{group.algorithm} ({group.view})" if group.view else group.algorithm
+        if len(versions[group.algorithm]) > 1 and group.version:
+            name += f" ({group.version[:_DIGITS]})"
         number = 1
-        while (unique := name if number == 1 else f"{name} ({number})", title) in taken:
+        while (title, unique := name if number == 1 else f"{name} ({number})") in found:
             number += 1
-        taken.add((unique, title))
-        found[key] = (title, unique)
-    return [found[key] for key in keys]
+        found.append((title, unique))
+    return found
 
 
 def _title(domain: str, task: str, mode: str) -> str:

@@ -9,31 +9,19 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from a2perf.api.scored_group import ScoredGroup, text_line, wrapped
-from a2perf.api.views.columns import Kind
-from a2perf.api.views.table import Table, shown_rows, table_text
+from a2perf.api.scored_group import ScoredGroup, ends_text, text_line, wrapped
+from a2perf.api.views.table import Kind, Table, shown_rows, table_text
 from a2perf.metrics import registry
+from a2perf.metrics.application import generalization, returns
 from a2perf.metrics.runs_in_mode import once_per_run
 from a2perf.metrics.scores import score_modes
-from a2perf.metrics.values import MetricValue
+from a2perf.metrics.values import Lead, MetricValue
 from a2perf.plain_text import plain_text, terminal_line, terminal_text
-from a2perf.report.numbers_text import Scale, counted, written
+from a2perf.report.numbers_text import counted
 from a2perf.runs.bundles import layout
 from a2perf.runs.bundles.bundle_reader import BundleReader, read_arrays
 from a2perf.runs.run import BUNDLE, Run
 
-MAIN_METRICS = (
-    "success_rate", "energy_per_decision", "energy_gross", "power_mean", "emissions", "memory_rss_peak", "wall_clock",
-    "processor_time_per_decision", "latency_round_trip_mean", "latency_round_trip_median", "latency_round_trip_p99",
-    "latency_infer_once_median", "MedianPerfDuringTraining",
-)  # fmt: skip
-"""Columns of the table of runs after the return."""
-_CALLS = {
-    "round_trip": "of scored steps, with transport, by the clock of the evaluator",
-    "infer_once": "infer_once only, by the clock of the participant",
-    "preprocess_observation": "preprocess_observation only, by the clock of the participant",
-    "processor_time": "processor time of the process tree per step, by the kernel",
-}
 _STEP_ARRAYS = ("episode", "round_trip_ns", "cpu_ns")
 _OF_EPISODE = ("length", "success", "terminated", "truncated", "clipped_actions")
 _Described: TypeAlias = dict[str, tuple[Kind, str]]
@@ -47,6 +35,8 @@ _IDENTITY: _Described = {
     "task": ("text", ""),
     "seed": ("int", "root seed of the run"),
 }
+_RETURNS = (returns, generalization)
+"""In the column ``return``."""
 _MOST_CONDITIONS = 10
 _RETURN = text_line("Return", "").rstrip()
 _LISTED = ("algorithm", "task", "mode", "seed", "state", "return", "success_rate", "energy_gross", "energy_provenance")
@@ -69,14 +59,19 @@ def run_table(runs: Sequence[Run], metrics: Collection[str] | None = None) -> Ta
     Raises:
         ConfigError: an unknown metric.
     """
-    chosen = {metric.name: metric for metric in registry.select(MAIN_METRICS if metrics is None else metrics)}
+    first = [one for one in registry.all_metrics().values() if one.leads(Lead.TEXT) and one not in _RETURNS]
+    chosen = {metric.name: metric for metric in (first if metrics is None else registry.select(metrics))}
     described: _Described = {
-        **_IDENTITY, "domain": ("text", ""), "mode": ("text", ""), "state": ("text", ""),
+        **_IDENTITY,
+        "domain": ("text", ""),
+        "mode": ("text", ""),
+        "state": ("text", ""),
         "return": ("float", "mean return over episodes; over tasks in generalization"),
         "normalised_score": ("float", "0: floor, 1: expert"),
         **{name: ("float", metric.formula) for name, metric in chosen.items()},
-        "energy_provenance": ("text", ""), "bundle": ("text", "folder of the run"),
-    }  # fmt: skip
+        "energy_provenance": ("text", ""),
+        "bundle": ("text", "folder of the run"),
+    }
     rows: list[_Row] = []
     sources: list[dict[str, str | None]] = []
     for run in runs:
@@ -84,17 +79,20 @@ def run_table(runs: Sequence[Run], metrics: Collection[str] | None = None) -> Ta
         scores: Mapping[str, MetricValue] = {} if group is None else group.scores
         values = {name: scores[name].value if name in scores else None for name in chosen}
         normalised = None if group is None else group.normalised
-        returned = scores.get("generalization" if run.main_mode == "generalization" else "returns")
-        rows.append({
-            **_identity(run), **values,
-            "domain": plain_text(run.identity.domain),
-            "mode": run.main_mode,
-            "state": run.state,
-            "return": None if returned is None else returned.value,
-            "normalised_score": None if normalised is None else normalised.value,
-            "energy_provenance": scores["energy_gross"].provenance if "energy_gross" in scores else None,
-            "bundle": plain_text(str(run.folder.path)),
-        })  # fmt: skip
+        returned = scores.get((generalization if run.main_mode == "generalization" else returns).name)
+        rows.append(
+            {
+                **_identity(run),
+                **values,
+                "domain": plain_text(run.identity.domain),
+                "mode": run.main_mode,
+                "state": run.state,
+                "return": None if returned is None else returned.value,
+                "normalised_score": None if normalised is None else normalised.value,
+                "energy_provenance": scores["energy_gross"].provenance if "energy_gross" in scores else None,
+                "bundle": plain_text(str(run.folder.path)),
+            }
+        )
         sources.append({name: scores[name].provenance for name, value in values.items() if value is not None})
     same = {name: {held[name] for held in sources if held.get(name)} for name in chosen}
     # power has the provenance of the energy; a component of the energy can have another
@@ -147,27 +145,13 @@ def step_table(runs: Sequence[Run]) -> Table:
         **_IDENTITY,
         "episode": ("int", "position of the episode in the run, from 0"),
         "step": ("int", "position of the step in the episode, from 0"),
-        "round_trip": ("float", _CALLS["round_trip"]),
-        "processor_time": ("float", _CALLS["processor_time"]),
+        "round_trip": ("float", "of scored steps, with transport, by the clock of the evaluator"),
+        "processor_time": ("float", "processor time of the process tree per step, by the kernel"),
     }
     timed = ("round_trip", "processor_time")
     blocks = [block for run in runs for block in _step_blocks(run)]
     units, provenance = dict.fromkeys(timed, "s"), dict.fromkeys(timed, "measured")
     return _table("Steps", described, blocks, units=units, provenance=provenance)
-
-
-def latency_table(runs: Sequence[Run]) -> Table:
-    """Returns one row per timed call, without warm-up."""
-    described: _Described = {
-        **_IDENTITY, "call": ("text", ""), "number": ("int", "position of the call, from 0"), "duration": ("float", ""),
-        "includes": ("text", "what a time covers"),
-    }  # fmt: skip
-    blocks: list[_Block] = []
-    for run in runs:
-        for call, seconds in run.latency_s.items():
-            row = {**_identity(run), "call": call, "includes": _CALLS.get(call, "")}
-            blocks.append((seconds.size, {**row, "number": np.arange(seconds.size), "duration": seconds}))
-    return _table("Timed calls", described, blocks, units={"duration": "s"}, provenance={"duration": "measured"})
 
 
 def curve_table(runs: Sequence[Run]) -> Table:
@@ -223,9 +207,9 @@ def _episode_rows(run: Run) -> Iterator[_Row]:
                 **{f"reward/{plain_text(name)}": value for name, value in episode.reward_terms.items()},
             }
     for mode, of_tasks in {} if run.episodes else run.returns.items():
-        for task, returns in sorted(of_tasks.items()):
+        for task, of_task in sorted(of_tasks.items()):
             successes = run.successes.get(mode, {}).get(task)
-            for index, value in enumerate(returns):
+            for index, value in enumerate(of_task):
                 success = None if successes is None else bool(successes[index])
                 yield {**_identity(run, task), "episode": index, "return": float(value), "success": success}
 
@@ -258,26 +242,21 @@ def _step_blocks(run: Run) -> Iterator[_Block]:
 
 def result_text(run: Run, interval: tuple[float, float] | None) -> str:
     """Returns what ``a2perf score`` prints for one run, the interval of its mean over episodes, and its folder."""
-    from a2perf.report.provenance import noise  # loads the domains
-
     lines: list[str] = []
     for group in groups_of(run):
         block = group.lines()
         at = next((place for place, line in enumerate(block) if line.startswith(_RETURN)), None)
         if interval is not None and at is not None and group.mode == run.main_mode:
-            block.insert(at + 1, text_line("Interval", interval_text(interval), "95 %, of the mean over episodes"))
+            block.insert(at + 1, text_line("Interval", ends_text(interval), "95 %, of the mean over episodes"))
         lines += block
     if not lines:
         lines.append(f"{run.algorithm or run.folder.label}: no data")
     if run.manifest is not None and (failure := run.manifest.failure) is not None:
         lines.insert(1, wrapped(f"failed in {failure.where} ({failure.kind.value}): {plain_text(failure.message)}"))
-    conditions = list(run.conditions)
-    if noisy := noise(run):
-        conditions.append(f"Times and energies unreliable, noisy host: {'; '.join(noisy)}.")
-    lines += [wrapped(plain_text(condition)) for condition in conditions[:_MOST_CONDITIONS]]
-    if len(conditions) > _MOST_CONDITIONS:
-        lines.append(f"  {len(conditions) - _MOST_CONDITIONS} more in .conditions")
-    return terminal_text("\n".join([*lines, f"  Bundle     {shown_path(run.folder.path)}"]))
+    lines += [wrapped(plain_text(condition)) for condition in run.conditions[:_MOST_CONDITIONS]]
+    if len(run.conditions) > _MOST_CONDITIONS:
+        lines.append(f"  {len(run.conditions) - _MOST_CONDITIONS} more in .conditions")
+    return terminal_text("\n".join([*lines, text_line("Bundle", shown_path(run.folder.path))]))
 
 
 def runs_text(runs: Sequence[Run]) -> str:
@@ -286,14 +265,8 @@ def runs_text(runs: Sequence[Run]) -> str:
         return "no runs"
     count = len(runs)
     positions = shown_rows(count)
-    table = run_table([runs[at] for at in positions]).select(*_LISTED)
-    return "\n".join([counted(count, "run"), *table_text(table, count - len(positions)).splitlines()[1:]])
-
-
-def interval_text(interval: tuple[float, float]) -> str:
-    """Returns ``[1.10, 1.30]``, rounded to the second digit of its half width."""
-    low, high = interval
-    return written((low + high) / 2, Scale(1.0, ""), (high - low) / 2, interval).interval()
+    table = run_table([runs[at] for at in positions])
+    return "\n".join([counted(count, "run"), *table_text(table, count - len(positions), _LISTED).splitlines()[1:]])
 
 
 def shown_path(path: Path) -> str:

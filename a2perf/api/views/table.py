@@ -5,17 +5,15 @@ Shown numbers of a column share one unit; ``≈`` marks the estimates of a model
 
 from __future__ import annotations
 
-import functools
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypeVar, overload
 
 import msgspec
 import numpy as np
 from markupsafe import Markup
+from numpy.typing import NDArray
 
-from a2perf.api.views.columns import Kind, Stored, equal, store
 from a2perf.errors import ConfigError, MissingDependency, did_you_mean
 from a2perf.plain_text import plain_text, terminal_line
 from a2perf.report import tables as drawn
@@ -26,9 +24,13 @@ if TYPE_CHECKING:
     import pandas
 
 T = TypeVar("T")
+Kind: TypeAlias = Literal["float", "int", "bool", "text"]
+Stored: TypeAlias = NDArray[Any] | tuple[Any, ...]
 
 WIDTH = 80
 ESTIMATED_MARK = "≈ "
+_KINDS: tuple[tuple[type, Kind], ...] = ((bool, "bool"), (int, "int"), (float, "float"), (str, "text"))
+_DTYPES: dict[Kind, Any] = {"float": np.float64, "int": np.int64, "bool": np.bool_}
 _PANDAS_DTYPES: dict[Kind, str] = {"int": "Int64", "bool": "boolean"}
 """Types of pandas for whole numbers and truth values with missing ones."""
 _TEXT_ENDS, _HTML_ENDS = 5, 10  # rows at each end
@@ -40,8 +42,6 @@ _MOST_HIDDEN = 12
 class Immutable:
     """Base of values that never change."""
 
-    __slots__ = ()
-
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"{type(self).__name__} is immutable; {name!r} cannot be set")
 
@@ -51,8 +51,6 @@ class Immutable:
 
 class Tabular:
     """Base of everything that converts to a data frame; a subclass defines ``table``."""
-
-    __slots__ = ()
 
     def table(self) -> Table:
         """Returns the data as a ``Table``."""
@@ -118,8 +116,8 @@ class Records(Immutable, Sequence[T], Tabular):
         return (type(self), (self._held,))
 
 
-class Table(Immutable, Tabular):
-    """Columns of equal length with units and provenance. Immutable.
+class Table(Tabular):
+    """Columns of equal length with units and provenance.
 
     Args:
         columns: values by column name: numbers, truth values or texts. None is a missing value.
@@ -147,15 +145,6 @@ class Table(Immutable, Tabular):
         {'latency': 's'}
     """
 
-    title: str
-    units: Mapping[str, str]
-    provenance: Mapping[str, str]
-    row_units: Mapping[str, str]
-    row_provenance: Mapping[str, str]
-    descriptions: Mapping[str, str]
-    kinds: Mapping[str, Kind]
-    _columns: dict[str, Stored]
-
     def __init__(
         self,
         columns: Mapping[str, Iterable[Any]],
@@ -168,23 +157,23 @@ class Table(Immutable, Tabular):
         descriptions: Mapping[str, str] | None = None,
         kinds: Mapping[str, Kind] | None = None,
     ) -> None:
-        found = {name: store(name, values, (kinds or {}).get(name)) for name, values in columns.items()}
+        found = {name: _stored(name, values, (kinds or {}).get(name)) for name, values in columns.items()}
         lengths = {name: len(values) for name, (_, values) in found.items()}
         if len(set(lengths.values())) > 1:
             raise ValueError(f"columns differ in length: {lengths}")
-        fields: dict[str, Mapping[str, Any]] = {
-            "units": {name: unit for name, unit in (units or {}).items() if unit},
-            "provenance": provenance or {},
-            "row_units": row_units or {},
-            "row_provenance": row_provenance or {},
-            "descriptions": descriptions or {},
-        }
-        named = {*(kinds or {}), *(row_units or {}).values(), *(row_provenance or {}).values()}.union(*fields.values())
+        self.title = title
+        self.units = {name: unit for name, unit in (units or {}).items() if unit}
+        self.provenance = dict(provenance or {})
+        self.row_units = dict(row_units or {})
+        self.row_provenance = dict(row_provenance or {})
+        self.descriptions = dict(descriptions or {})
+        self.kinds = {name: kind for name, (kind, _) in found.items()}
+        self._columns = {name: values for name, (_, values) in found.items()}
+        named = {*self.units, *self.provenance, *self.descriptions, *(kinds or {})}
+        for of_rows in (self.row_units, self.row_provenance):
+            named.update(of_rows, of_rows.values())
         if unknown := sorted(named - set(found)):
             raise ValueError(f"no such column: {', '.join(unknown)}")
-        fields["kinds"] = {name: kind for name, (kind, _) in found.items()}
-        self.__dict__.update({name: MappingProxyType(dict(held)) for name, held in fields.items()}, title=title)
-        self.__dict__["_columns"] = {name: values for name, (_, values) in found.items()}
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -223,27 +212,6 @@ class Table(Immutable, Tabular):
         for row in zip(*lists, strict=True):
             yield dict(zip(self._columns, row, strict=True))
 
-    def select(self, *names: str) -> Table:
-        """Returns a table of these columns.
-
-        Raises:
-            ConfigError: the column is unknown.
-        """
-        kept = {name: self[name] for name in names}
-        of_kept = {key: {name: held[name] for name in held if name in kept} for key, held in self._fields().items()}
-        for key in ("row_units", "row_provenance"):  # the column with the units may not be among those kept
-            of_kept[key] = {name: other for name, other in of_kept[key].items() if other in kept}
-        return Table(kept, title=self.title, **of_kept)
-
-    def take(self, index: Sequence[int] | slice) -> Table:
-        """Returns a table of the rows at these positions."""
-        at = np.arange(len(self))[index]
-        taken = {
-            name: values[at] if isinstance(values, np.ndarray) else [values[position] for position in at]
-            for name, values in self._columns.items()
-        }
-        return Table(taken, title=self.title, **self._fields())
-
     def table(self) -> Table:
         """Returns this table."""
         return self
@@ -251,25 +219,51 @@ class Table(Immutable, Tabular):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Table):
             return NotImplemented
-        if (self.title, self.columns, self._fields()) != (other.title, other.columns, other._fields()):
-            return False
-        return all(equal(values, other[name]) for name, values in self._columns.items())
-
-    def __hash__(self) -> int:
-        return hash((self.title, self.columns, len(self)))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (functools.partial(Table, title=self.title, **self._fields()), (dict(self._columns),))
-
-    def _fields(self) -> dict[str, dict[str, Any]]:
-        names = ("units", "provenance", "row_units", "row_provenance", "descriptions", "kinds")
-        return {name: dict(getattr(self, name)) for name in names}
+        mine, others = ({**vars(table), "_columns": table.columns} for table in (self, other))
+        return mine == others and all(_equal(self[name], other[name]) for name in self)
 
     def __repr__(self) -> str:
         return table_text(self)
 
     def _repr_html_(self) -> str:
         return str(table_html(self))
+
+
+def _stored(name: str, values: Iterable[Any], kind: Kind | None) -> tuple[Kind, Stored]:
+    """Returns the kind of a column, ``"text"`` if it has no value to find it from, and its values as they are stored.
+
+    Raises:
+        TypeError: the values are of several kinds, or of a type that no column holds.
+        ValueError: an array of several dimensions.
+    """
+    if isinstance(values, np.ndarray) and values.ndim != 1:
+        raise ValueError(f"the column {name!r} has {values.ndim} dimensions, not 1")
+    items = values.tolist() if isinstance(values, np.ndarray) else list(values)
+    items = [item.item() if isinstance(item, np.generic) else item for item in items]
+    known: set[Kind] = set()
+    for of_items in set(map(type, items)) - {type(None)}:
+        matching = [one for of_kind, one in _KINDS if issubclass(of_items, of_kind)]
+        if not matching:
+            shown = of_items.__name__
+            raise TypeError(f"the column {name!r} holds {shown}; a column holds numbers, truth values or texts")
+        known.add(matching[0])
+    default: Kind = "float" if known == {"int", "float"} else next(iter(known), "text")
+    chosen: Kind = default if kind is None else kind
+    if known - ({"float", "int"} if chosen == "float" else {chosen}):
+        raise TypeError(f"the column {name!r} holds values of several kinds: {', '.join(sorted({*known, chosen}))}")
+    if chosen == "text":
+        return chosen, tuple(None if item is None else str(item) for item in items)
+    if chosen != "float" and None in items:
+        return chosen, tuple(items)
+    array = np.array([np.nan if item is None else item for item in items], _DTYPES[chosen])
+    array.setflags(write=False)
+    return chosen, array
+
+
+def _equal(left: Stored, right: Stored) -> bool:
+    if isinstance(left, np.ndarray) and isinstance(right, np.ndarray):
+        return np.array_equal(left, right, equal_nan=left.dtype.kind == "f" and right.dtype.kind == "f")
+    return type(left) is type(right) and left == right
 
 
 # --- text and HTML ----------------------------------------------------------------------------------------------------
@@ -280,17 +274,18 @@ def shown_rows(count: int, ends: int = _TEXT_ENDS) -> list[int]:
     return list(range(count)) if count <= 2 * ends + 1 else [*range(ends), *range(count - ends, count)]
 
 
-def table_text(table: Table, omitted: int = 0) -> str:
+def table_text(table: Table, omitted: int = 0, columns: Sequence[str] | None = None) -> str:
     """Returns a table as text: its first and last rows, and as many columns as 80 characters hold.
 
     Texts that are the same in all rows go into one line below the table.
 
     Args:
         omitted: rows that the caller left out of the middle of the table.
+        columns: names of those to show; by default all.
     """
     title = _one_line(table.title, WIDTH - 24)
     size = f"{counted(len(table) + omitted, 'row')}, {counted(len(table.columns), 'column')}"
-    names = _shown_names(table)
+    names = [name for name in columns or table if name in _shown_names(table)]
     texts = [name for name in names if table.kinds[name] == "text" and len(table) > 1 and table[name][0] is not None]
     same = [name for name in texts if len(set(table[name])) == 1]
     names = [name for name in names if name not in same]

@@ -1,8 +1,7 @@
-"""Configurations of performance tests: the YAML shape of the original, and gin.
+"""Configurations of performance tests, in the YAML shape of the original.
 
-A YAML file holds the overrides of one test in the format of the original's configuration system: ``env``,
-``algorithm`` with its keys, ``performance_testing_conditions``, ``hydra.sweeper``. A gin file binds the parameters of
-``performance_test``; it can also test a command or a submission.
+A file holds the overrides of one test in the format of the original's configuration system: ``env``, ``algorithm`` with
+its keys, ``performance_testing_conditions``, ``hydra.sweeper``; or a ``command`` or ``submission`` to test.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import gin
 import yaml
 
 from a2perf.errors import ConfigError, UserError, did_you_mean
@@ -26,17 +24,50 @@ EVAL_AFTER_N_STEPS = 2000
 N_TEST_ROLLOUTS = 10
 EARLY_STOP_LAST_N = 3
 MAX_DURATION_MINUTES = 10_080.0
-SUFFIXES = (".yaml", ".yml", ".gin")
+SUFFIXES = (".yaml", ".yml")
 _CONDITION_KEYS = {
-    "total_runs", "succ_runs", "eval_columns", "eval_value", "max_steps",
-    "direction", "statistic", "last_n", "seeds", "base_seed", "on_crash",
-}  # fmt: skip
+    "total_runs",
+    "succ_runs",
+    "eval_columns",
+    "eval_value",
+    "max_steps",
+    "direction",
+    "statistic",
+    "last_n",
+    "seeds",
+    "base_seed",
+    "on_crash",
+}
 _TOP_KEYS = {
-    "defaults", "env", "env_kwargs", "algorithm", "performance_testing_conditions", "hydra", "seed",
-    "eval_after_n_steps", "n_test_rollouts", "n_epochs", "early_stop_data_column", "early_stop_threshold",
-    "early_stop_last_n", "wandb", "render", "render_freq", "render_args", "save_model_freq", "restore_policy",
-    "base_logdir", "hyperopt_criterion", "command", "submission", "gin_configs", "flags",
-}  # fmt: skip
+    "defaults",
+    "env",
+    "env_kwargs",
+    "algorithm",
+    "performance_testing_conditions",
+    "hydra",
+    "seed",
+    "eval_after_n_steps",
+    "n_test_rollouts",
+    "n_epochs",
+    "early_stop_data_column",
+    "early_stop_threshold",
+    "early_stop_last_n",
+    "command",
+    "submission",
+    "gin_configs",
+    "flags",
+}
+_IGNORED_KEYS = {
+    "wandb",
+    "render",
+    "render_freq",
+    "render_args",
+    "save_model_freq",
+    "restore_policy",
+    "base_logdir",
+    "hyperopt_criterion",
+}
+"""Keys of the original that have no meaning here."""
 _NUMBER = re.compile(r"[-+]?(\d[\d_]*\.?[\d_]*|\.\d[\d_]*)([eE][-+]?\d+)?")
 
 
@@ -126,9 +157,7 @@ def is_test(path: Path) -> bool:
 
     Folders of tests also hold other configurations, such as hyperparameter searches (``sac-opti.yaml``).
     """
-    if path.suffix == ".gin" or path.stem.endswith("-test"):
-        return True
-    return "performance_testing_conditions" in _read_yaml(path)
+    return path.stem.endswith("-test") or "performance_testing_conditions" in _read_yaml(path)
 
 
 def name_of(path: Path, conf: Path | None = None) -> str:
@@ -146,95 +175,11 @@ def read_test(path: Path, *, conf: Path | None = None) -> PerformanceTest:
         ConfigError: the file cannot be read or is invalid.
     """
     name = name_of(path, conf)
-    values = _read_gin(path) if path.suffix == ".gin" else _read_yaml(path)
+    values = _read_yaml(path)
     try:
         return _test_of(name, path, _with_defaults(values, (conf if conf is not None else CONF).parent / "algorithm"))
     except UserError as error:
         raise ConfigError(f"{path}: {error.message}", hint=error.hint) from error
-
-
-@gin.configurable(module="a2perf")
-def performance_test(
-    env: str | None = None,
-    command: str | None = None,
-    submission: str | None = None,
-    gin_configs: Any = (),
-    flags: Any = (),
-    algorithm: str | None = None,
-    algorithm_parameters: Any = None,
-    env_kwargs: Any = None,
-    total_runs: int | None = None,
-    succ_runs: int | None = None,
-    eval_columns: Any = None,
-    eval_value: Any = None,
-    max_steps: int | None = None,
-    direction: str = ">=",
-    statistic: str = "last",
-    last_n: int = 3,
-    seeds: Any = None,
-    base_seed: int | None = None,
-    on_crash: str = "count_as_failure",
-    n_jobs: int = 1,
-    study_name: str | None = None,
-    max_duration_minutes: float = MAX_DURATION_MINUTES,
-    eval_after_n_steps: int = EVAL_AFTER_N_STEPS,
-    n_test_rollouts: int = N_TEST_ROLLOUTS,
-) -> dict[str, Any]:
-    """Returns a performance test in the structure of the YAML files; every parameter can be bound in gin.
-
-    Args:
-        env: environment id, or name of a task with ``submission``.
-        command: tested command; ``--env-id`` and ``--seed`` are appended.
-        submission: folder of the tested submission, instead of ``command``.
-        gin_configs: gin files of the submission, in the order of execution.
-        flags: further flags of the evaluator, for a submission.
-        algorithm: algorithm of the packaged runner, instead of ``command`` and ``submission``.
-        algorithm_parameters: keyword arguments of the algorithm.
-        env_kwargs: keyword arguments of the environment, for the packaged runner.
-        total_runs: number of runs.
-        succ_runs: number of runs that must reach the value.
-        eval_columns: names of the evaluated values, as a list or separated by commas.
-        eval_value: value to reach, one per column; a run must reach all.
-        max_steps: environment steps within which it must be reached.
-        direction: ``">="`` or ``"<="``: which side of the value passes.
-        statistic: how the recorded values of a run become one number: ``"last"``, ``"best"`` or ``"mean_last_n"``.
-        last_n: number of values for ``"mean_last_n"``.
-        seeds: seeds of the runs; default: ``base_seed`` and the following ones.
-        base_seed: first seed.
-        on_crash: ``"count_as_failure"`` or ``"abort"``: effect of a run that crashes.
-        n_jobs: number of runs at the same time.
-        study_name: name of the experiment in the store.
-        max_duration_minutes: the test ends after this time, even if runs are missing.
-        eval_after_n_steps: environment steps between two evaluations, for the packaged runner.
-        n_test_rollouts: episodes per evaluation, for the packaged runner.
-    """
-    given = dict(locals())
-    values: dict[str, Any] = {name: value for name, value in given.items() if name in _TOP_KEYS and name != "algorithm"}
-    values["performance_testing_conditions"] = {
-        name: value for name, value in given.items() if name in _CONDITION_KEYS and value is not None
-    }
-    values["hydra"] = {"sweeper": {name: given[name] for name in ("n_jobs", "study_name", "max_duration_minutes")}}
-    if algorithm is not None:
-        values["defaults"] = [{"override /algorithm": algorithm}]
-        values["algorithm"] = dict(algorithm_parameters or {})
-    return values
-
-
-def _read_gin(path: Path) -> dict[str, Any]:
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror}", hint="check the path") from error
-    try:
-        with gin.unlock_config():
-            gin.clear_config()
-            gin.parse_config(text)
-            return dict(performance_test())
-    except (ValueError, TypeError, SyntaxError, AttributeError) as error:
-        message = str(error).strip().splitlines()[0]
-        raise ConfigError(f"{path}: {message}", hint="bind parameters of performance_test") from error
-    finally:
-        gin.clear_config()
 
 
 def _read_yaml(path: Path) -> dict[str, Any]:
@@ -294,7 +239,7 @@ def _test_of(name: str, path: Path, values: Mapping[str, Any]) -> PerformanceTes
             "there is no block performance_testing_conditions",
             hint="see compatibility/conf/performance in the repository",
         )
-    notices = [f"{key} is not known and was left out" for key in values if key not in _TOP_KEYS]
+    notices = [f"{key} is not known and was left out" for key in values if key not in _TOP_KEYS | _IGNORED_KEYS]
     for key in block:
         if key not in _CONDITION_KEYS:
             raise ConfigError(

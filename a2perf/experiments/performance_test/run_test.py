@@ -10,6 +10,7 @@ import datetime
 import hashlib
 import json
 import math
+import re
 import shlex
 import socket
 import sys
@@ -23,12 +24,11 @@ import msgspec
 import numpy as np
 
 from a2perf._version import __version__
-from a2perf.errors import ConfigError
+from a2perf.errors import ConfigError, MissingDependency, with_hint
 from a2perf.experiments.benchmark_matrix import (
     BenchmarkMatrix,
     MatrixRun,
     command_matrix,
-    is_finished,
     run_matrix,
     submission_matrix,
     tagger,
@@ -37,13 +37,14 @@ from a2perf.experiments.junit import Outcome, VerdictCase, VerdictSuite, junit_d
 from a2perf.experiments.needs import missing_package
 from a2perf.experiments.performance_test.condition import PassCondition, PerformanceVerdict
 from a2perf.experiments.performance_test.configuration import PerformanceTest
-from a2perf.launch import Conductor, RunEvent, State
+from a2perf.launch import Conductor, Queue, RunEvent, State
 from a2perf.launch.queue_entry import INFRASTRUCTURE
+from a2perf.plugins import install_line
 from a2perf.records import RolloutResults, RunState
 from a2perf.runs.bundles.bundle_reader import BundleReader
 from a2perf.runs.bundles.files import files_of
 from a2perf.runs.bundles.layout import ROLLOUTS, bundle_path
-from a2perf.runs.stores.store import RunStore
+from a2perf.runs.stores.store import RunStore, logged_names, read_curve
 from a2perf.storage import write_atomic, write_json
 
 ROLLOUT_COLUMNS = ("rollouts/mean_return", "rollouts/success_rate", "rollouts/mean_length")
@@ -104,11 +105,6 @@ class _Judge:
         self.has_crash = False
         self.missing = ""
 
-    def kept(self, runs: Sequence[MatrixRun]) -> None:
-        """Judges runs that had finished before."""
-        for run in runs:
-            self.judge(run, "finished before")
-
     def ended(self, run: MatrixRun, event: RunEvent) -> None:
         """Handles the end of a run."""
         entry = event.entry
@@ -119,7 +115,7 @@ class _Judge:
             state = "infrastructure" if missing or entry.kind == INFRASTRUCTURE else "crashed"
             self.has_crash |= state == "crashed"
             reason = f"missing package: {missing}" if missing else entry.failure
-            self.outcomes[run.key] = RunOutcome(run.seed, run.key, state, reason=reason, wall_s=event.wall_s)
+            self.outcomes[run.name] = RunOutcome(run.seed, run.name, state, reason=reason, wall_s=event.wall_s)
             self.say(f"  seed {run.seed}: {state} ({reason})")
         else:
             self.judge(run, wall_s=event.wall_s)
@@ -131,13 +127,12 @@ class _Judge:
         met = condition.is_met(values)
         missing = [column for column, value in zip(condition.columns, values, strict=True) if value is None]
         if missing:
-            stored = RunStore(self.store)
-            names = stored.metric_names([one for one in stored.runs() if one.path == run.folder])
+            names = logged_names([one for one in RunStore(self.store).runs() if one.folder.path == run.folder])
             logged = ", ".join(names) or "nothing"
             notes.append(f"never logged {', '.join(missing)}; it logged {logged}")
         reason = "; ".join(filter(None, [reason, *notes]))
         state = "met" if met else "missed"
-        self.outcomes[run.key] = RunOutcome(run.seed, run.key, state, values, last, reason, wall_s)
+        self.outcomes[run.name] = RunOutcome(run.seed, run.name, state, values, last, reason, wall_s)
         numbers = ", ".join(
             f"{column} {'never logged' if value is None else f'{value:g}'}"
             for column, value in zip(condition.columns, values, strict=True)
@@ -180,23 +175,30 @@ def run_test(
         say(f"note: {notice}")
     judge = _Judge(test, store, say)
     matrix = _matrix(test, store)
-    by_key = {run.key: run for run in matrix.runs}
+    run_of = {spec.key: run for run in matrix.runs for spec in run.specs}
     judge.tell_progress()
 
+    def on_ready(queue: Queue) -> None:
+        finished = {entry.key for entry in queue.entries() if entry.state is State.FINISHED}
+        for run in matrix.runs:
+            if run.specs[-1].key in finished:
+                judge.judge(run, "finished before")
+
     def on_event(event: RunEvent) -> None:
-        run = by_key.get(event.entry.key.partition(":")[0]) if event.entry is not None else None
-        if run is None or event.entry is None or run.key in judge.outcomes:
+        entry = event.entry
+        run = None if entry is None else run_of[entry.key]
+        if entry is None or run is None or run.name in judge.outcomes:
             return
-        is_whole = event.entry.state is State.FINISHED and is_finished(run.folder, len(run.commands))
-        if is_whole or event.entry.state is State.FAILED:
+        # The configurations of a submission follow one another.
+        if entry.state is State.FAILED or (entry.state is State.FINISHED and entry.key == run.specs[-1].key):
             judge.ended(run, event)
             if not judge.is_settled():
                 judge.tell_progress()
 
-    result = run_matrix(matrix, conductor, on_event=on_event, on_kept=judge.kept, stop=judge.is_settled)
+    result = run_matrix(matrix, conductor, on_ready=on_ready, on_event=on_event, stop=judge.is_settled)
     verdict = PerformanceVerdict.OPEN if judge.missing else judge.verdict()
     interrupted = result.exit_code == 130 and not judge.is_settled()
-    runs = [judge.outcomes.get(run.key) or RunOutcome(run.seed, run.key, "not run") for run in matrix.runs]
+    runs = [judge.outcomes.get(run.name) or RunOutcome(run.seed, run.name, "not run") for run in matrix.runs]
     if test.abort_on_crash and judge.has_crash and verdict is not PerformanceVerdict.PASSED:
         verdict = PerformanceVerdict.FAILED
     outcome = TestOutcome(
@@ -214,6 +216,13 @@ def run_test(
     return outcome
 
 
+def without_verdict(test: PerformanceTest, error: MissingDependency) -> TestOutcome:
+    """Returns the outcome of a test that cannot run on this host."""
+    message = f"Performance test {test.name} came to no verdict: {with_hint(error.message, error.hint)}"
+    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    return TestOutcome(test, PerformanceVerdict.OPEN, [], message, now, 0.0, exit_code=3, version="")
+
+
 def judged_values(
     store: Path, folder: Path, condition: PassCondition
 ) -> tuple[list[float | None], float | None, list[str]]:
@@ -221,13 +230,12 @@ def judged_values(
     values: list[float | None] = []
     notes: list[str] = []
     last: float | None = None
-    stored = RunStore(store)
-    run = next((run for run in stored.runs() if run.path == folder), None)
+    run = next((run for run in RunStore(store).runs() if run.folder.path == folder), None)
     for column in condition.columns:
         if column in ROLLOUT_COLUMNS:
             values.append(_of_rollouts(folder, column))
             continue
-        curve = stored.curve(run, column) if run is not None else None
+        curve = read_curve(run, column) if run is not None else None
         if curve is None:
             values.append(None)
             continue
@@ -264,9 +272,15 @@ def _matrix(test: PerformanceTest, store: Path) -> BenchmarkMatrix:
         if not test.gin_configs:
             raise ConfigError(f"{test.path}: gin_configs is empty", hint="name the configurations of the submission")
         return submission_matrix(
-            store, test.submission, test.gin_configs, [test.env], test.seeds,
-            flags=test.flags, tag=tag, experiment=test.study_name,
-        )  # fmt: skip
+            store,
+            test.submission,
+            test.gin_configs,
+            [test.env],
+            test.seeds,
+            flags=test.flags,
+            tag=tag,
+            experiment=test.study_name,
+        )
     command = test.command
     if command is None:
         content = asdict(test.training) if test.training is not None else {}
@@ -282,7 +296,9 @@ def _matrix(test: PerformanceTest, store: Path) -> BenchmarkMatrix:
 def _message(test: PerformanceTest, verdict: PerformanceVerdict, met: int, missing: str) -> str:
     condition = test.condition
     if missing:
-        return f"Performance test {test.name} came to no verdict: {missing}. Install the package and run it again."
+        ours = re.search(r"'a2perf_(\w+)", missing)
+        how = f" ({install_line(ours[1])})" if ours else ""
+        return f"Performance test {test.name} came to no verdict: {missing}. Install the package{how} and run it again."
     if verdict is PerformanceVerdict.PASSED:
         columns = " and ".join(condition.columns)
         bounds = " and ".join(f"{value:g}" for value in condition.values)
@@ -342,12 +358,16 @@ def suite_of(outcomes: Sequence[TestOutcome]) -> VerdictSuite:
     """Returns one test case per performance test; a test without a verdict is an error, not a failure."""
     cases = []
     for outcome in outcomes:
-        name, message, kind = outcome.test.name, outcome.message, _OUTCOMES.get(outcome.verdict, "failed")
         runs = [f"seed {run.seed}: {run.state} {run.values} {run.reason}".strip() for run in outcome.runs]
-        cases.append(
-            VerdictCase(
-                name, kind, outcome.verdict.value, message, "\n".join(runs), output="\n".join([message, *runs]),
-                group="performance", seconds=outcome.wall_s,
-            )
-        )  # fmt: skip
+        case = VerdictCase(
+            outcome.test.name,
+            _OUTCOMES.get(outcome.verdict, "failed"),
+            outcome.verdict.value,
+            outcome.message,
+            "\n".join(runs),
+            output="\n".join([outcome.message, *runs]),
+            group="performance",
+            seconds=outcome.wall_s,
+        )
+        cases.append(case)
     return VerdictSuite("performance tests", tuple(cases))

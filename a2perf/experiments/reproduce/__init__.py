@@ -2,5 +2,5 @@
 
 ``selection`` has the bundles, ``rebuild`` the run specifications, ``comparison`` what is equal and what changed,
 ``statement`` the comparison of returns that are not bit-equal, ``reproduction`` the whole. The record of a verdict is
-in ``a2perf.runs.bundles.reproduction``, because reports read it.
+in ``a2perf.runs.reproduction``, because reports read it.
 """

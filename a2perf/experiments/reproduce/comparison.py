@@ -20,7 +20,7 @@ from a2perf.records import Episode, Manifest
 from a2perf.runs.bundles import layout
 from a2perf.runs.bundles.bundle_reader import read_arrays
 from a2perf.runs.bundles.files import files_of
-from a2perf.runs.bundles.reproduction import ChangedCondition, FirstDifference
+from a2perf.runs.reproduction import ChangedCondition, FirstDifference
 from a2perf.runs.run import Run
 from a2perf.storage import MAX_RECORD_BYTES, parse_json
 from a2perf.stranger_files import printable
@@ -32,8 +32,11 @@ _TIMES = ("runtime", "time", "wall", "latency", "duration")
 """Words in the name of an entry of ``final_info`` that is a time, which no repetition repeats."""
 _STEP_ARRAYS = ("observation_digest", "action_digest", "reward")  # earlier versions had other hashes under other names
 _HOST = {
-    "processor": "cpu_model", "processors": "cpu_usable", "kernel": "kernel", "GPUs": "gpus",
-}  # fmt: skip
+    "processor": "cpu_model",
+    "processors": "cpu_usable",
+    "kernel": "kernel",
+    "GPUs": "gpus",
+}
 _LONGEST = 80
 
 

@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from a2perf.constants import BenchmarkMode
-from a2perf.domains.any_environment import participant_id, register
+from a2perf.domains.any_environment import qualified_id, register
+from a2perf.domains.package_code import environment_package, package_sha256
 from a2perf.domains.registry import find_environment, get_domain, stored_fingerprint
 from a2perf.errors import ConfigError, SubmissionError, UserError
-from a2perf.experiments.evaluator_run import evaluator_run, identity_hash, recorded_bindings
+from a2perf.experiments.planning import PlannedRun, recorded_bindings
 from a2perf.experiments.protocol_plan import trains
 from a2perf.experiments.reproduce.selection import manifest_of, trained_of
 from a2perf.launch.run_spec import Resources, RunSpec
@@ -25,13 +26,12 @@ from a2perf.records import Manifest, TrainResults
 from a2perf.runs.bundles import layout
 from a2perf.runs.bundles.files import BundleFiles, configuration_name, files_of
 from a2perf.runs.bundles.inventory import MAX_MANIFEST_BYTES
-from a2perf.runs.packed.signing import manifest_sha256
 from a2perf.runs.run import Run
+from a2perf.runs.signing import manifest_sha256
 from a2perf.sandbox.limits import participants_bytes
 from a2perf.storage import parse_record, write_atomic
 from a2perf.stranger_files import Kind, printable
 from a2perf.submission.evaluator.playing.seeds import RunSeeds, spawn_seeds
-from a2perf.submission.evaluator.process.own_code import environment_package, package_sha256
 from a2perf.submission.evaluator.submitted.folder_content import SCHEME, identify_submission
 from a2perf.submission.participant.forms import is_submission
 from a2perf.submission.participant_gin import Binding, to_gin
@@ -46,6 +46,7 @@ EVALUATION = (
     "num_generalization_episodes",
     "time_participant_code",
     "inference_data",
+    "batch",
     "generalization_tasks",
     "train_time_limit_s",
     "train_energy_limit_kwh",
@@ -161,10 +162,10 @@ class RebuiltRun:
             found.append(self._spec(trained, number, root, None))
         elif trained is not None and not (root / "train" / layout.ARTIFACTS).exists():
             copy_artifacts(files_of(trained.folder.path), root / "train" / layout.ARTIFACTS)
-        found.append(self._spec(self.recorded, number, root, found[-1].key if found else None))
+        found.append(self._spec(self.recorded, number, root, found[-1] if found else None))
         return found
 
-    def _spec(self, recorded: Run, number: int, root: Path, after: str | None) -> RunSpec:
+    def _spec(self, recorded: Run, number: int, root: Path, after: RunSpec | None) -> RunSpec:
         manifest = manifest_of(recorded)
         place = self.work / "record" / f"run_{number}" / manifest.mode
         lines = [f"{name} = {to_gin(value)}" for name, value in _settings(recorded, self.request).items()]
@@ -179,29 +180,30 @@ class RebuiltRun:
         root_seed, options = manifest.root_seed, self.request.options.with_(seeds_from=str(place))
         if number > 0:  # fresh seeds of everything random, the same on every host
             root_seed, options = root_seed + _SEED_STEP * number, self.request.options.with_(public_seeds=True)
-        identity = [
-            manifest_sha256(recorded.folder.path),
-            present_conditions(manifest, self.submission),
-            lines,
-            options.words(),
-        ]
-        return evaluator_run(
-            f"{recorded.folder.label}#{number}",
-            root,
-            manifest.mode,
+        run = PlannedRun(
             submission=self.submission,
             gin_file=gin_file,
-            flags=["--seed", str(root_seed), *options.words()],
-            digest=identity_hash([*identity, self.request.train, number]),
-            data={
-                "submission": manifest.submission.name, "task": manifest.task, "seed": root_seed,
-                "mode": manifest.mode, "repetition": number,
-            },
-            domain=manifest.domain,
+            root=root,
+            seed=root_seed,
+            options=options,
             resources=self.request.resources,
-            readable=[place],
+            readable=(place,),
+        )
+        return run.spec(
+            f"{recorded.folder.label}#{number}",
+            manifest.mode,
+            {"submission": manifest.submission.name, "task": manifest.task, "seed": root_seed, "repetition": number},
+            identity=[
+                manifest_sha256(recorded.folder.path),
+                present_conditions(manifest, self.submission),
+                lines,
+                options.words(),
+                self.request.train,
+                number,
+            ],
+            domain=manifest.domain,
             after=after,
-        )  # fmt: skip
+        )
 
     def _episode_seeds(self, manifest: Manifest, number: int) -> list[int] | None:
         """Returns the seeds of the episodes; None if the evaluator derives the recorded ones itself."""
@@ -232,12 +234,8 @@ def rebuild(recorded: Run, work: Path, request: ReproduceRequest) -> tuple[Rebui
         for name, why in _OF_THE_HOST.items():
             if given.get(name) and request.options.get(name) is None:
                 (missing if name in _BLOCKING else notes).append(why)
-        if (
-            given.get("python_env") == "built"
-            and not request.trust_bundle
-            and request.options.get("python_env") is None
-        ):
-            missing.append("its packages are built from source, which runs their code (accept: --python-env built)")
+        if given.get("python_env") == "built" and request.options.get("python_env") is None:
+            missing.append("its packages were built from source; only wheels are installed (--python-env isolated)")
         _settings(recorded, request)
     except UserError as error:
         missing.append(f"its configuration cannot be read: {error.message}")
@@ -382,17 +380,18 @@ def _lower(recorded: Mapping[str, Any], mode: str) -> dict[str, Any]:
 def _environment_id(manifest: Manifest) -> str:
     """Returns the id of the recorded environment, with its package if that has to be imported."""
     module = "" if manifest.environment is None else manifest.environment.module
-    return participant_id(str(manifest.env_id), module) if module else str(manifest.env_id)
+    return qualified_id(str(manifest.env_id), module) if module else str(manifest.env_id)
 
 
 def _environment_problems(manifest: Manifest, *, trusted: bool) -> list[str]:
     try:
         get_domain(manifest.domain)
-        if manifest.env_id is not None:
-            named = _environment_id(manifest)
+        tasks = manifest.settings.get("generalization_tasks") or ()
+        for named in map(str, tasks) if manifest.env_id is None else [_environment_id(manifest)]:
             if ":" in named and not trusted:  # importing it executes code
                 return [f"the package of its environment {printable(named)} would be imported (accept: --trust-bundle)"]
-            find_environment(register(named))
+        if manifest.env_id is not None:
+            find_environment(register(_environment_id(manifest)))
     except ConfigError as error:
         return [f"its environment: {error.message}"]
     if bad := [name for name in manifest.env_kwargs if not name.isidentifier()]:

@@ -16,6 +16,7 @@ import msgspec
 
 from a2perf._version import __version__
 from a2perf.constants import ExitCode
+from a2perf.domains.package_code import package_sha256
 from a2perf.errors import UserError
 from a2perf.experiments.reproduce.comparison import (
     EpisodeComparison,
@@ -47,7 +48,9 @@ from a2perf.launch.queue_entry import INFRASTRUCTURE
 from a2perf.metrics.trackers.host import describe_host
 from a2perf.records import RunState
 from a2perf.runs.bundles.layout import REPRODUCTION_SUFFIX
-from a2perf.runs.bundles.reproduction import (
+from a2perf.runs.packed.packed_archive import packed_place
+from a2perf.runs.reading import read_run
+from a2perf.runs.reproduction import (
     Outcome,
     RepeatedRun,
     Reproduction,
@@ -56,11 +59,8 @@ from a2perf.runs.bundles.reproduction import (
     read_reproduction,
     write_reproduction,
 )
-from a2perf.runs.packed.packed_archive import packed_place
-from a2perf.runs.packed.signing import manifest_sha256, read_private_key
-from a2perf.runs.reading import read_run
 from a2perf.runs.run import BUNDLE, Run, RunFolder
-from a2perf.submission.evaluator.process.own_code import package_sha256
+from a2perf.runs.signing import manifest_sha256, read_private_key
 
 RERUNS = ".reruns"
 """Folder of the repetitions in the output folder; hidden, so reports and leaderboards do not count them."""
@@ -145,10 +145,12 @@ class _Open:
         self.repeated.append(repeated)
         self.runs.append(
             RepeatedRun(
-                path=bundle.relative_to(folder).as_posix(), seeds="recorded" if number == 0 else "fresh",
-                state=repeated.state, manifest_sha256=manifest_sha256(bundle),
+                path=bundle.relative_to(folder).as_posix(),
+                seeds="recorded" if number == 0 else "fresh",
+                state=repeated.state,
+                manifest_sha256=manifest_sha256(bundle),
             )
-        )  # fmt: skip
+        )
         if number == 0:
             self.episodes = compare_episodes(self.recorded, repeated)
 
@@ -249,9 +251,12 @@ def _plan_text(one: _Open, request: ReproduceRequest) -> str:
 
 
 def _round(
-    request: ReproduceRequest, number: int, open_runs: dict[str, _Open],
-    write: Callable[[str, Path, Reproduction], None], conductor: Conductor,
-) -> tuple[bool, bool]:  # fmt: skip
+    request: ReproduceRequest,
+    number: int,
+    open_runs: dict[str, _Open],
+    write: Callable[[str, Path, Reproduction], None],
+    conductor: Conductor,
+) -> tuple[bool, bool]:
     """Repeats every open bundle once; returns whether it was stopped, and whether the host failed a repetition.
 
     Args:
@@ -382,9 +387,11 @@ def _of(one: _Open, request: ReproduceRequest, verdict: Outcome, reason: str) ->
     else:
         submission = found.conditions["submission"]
         repeated = msgspec.structs.replace(
-            manifest, host=msgspec.to_builtins(describe_host()), a2perf_version=__version__,
+            manifest,
+            host=msgspec.to_builtins(describe_host()),
+            a2perf_version=__version__,
             a2perf_sha256=package_sha256(),
-        )  # fmt: skip
+        )
     found.changed = changed_conditions(manifest, repeated, submission, fingerprint)
     found.missing += one.rebuilt.notes
     return found
@@ -397,12 +404,23 @@ def _record(
     host = msgspec.to_builtins(describe_host())
     host.pop("hostname", None)
     return Reproduction(
-        a2perf_version=__version__, a2perf_sha256=package_sha256(), bundle=bundle.folder.label,
-        manifest_sha256=manifest_sha256(bundle.folder.path), submission=manifest.submission.name,
-        submission_sha256=manifest.submission.sha256, domain=manifest.domain, task=manifest.task, mode=manifest.mode,
-        root_seed=manifest.root_seed, verdict=verdict, reason=reason, missing=list(missing), checked=list(checked),
-        host=host, finished_at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-    )  # fmt: skip
+        a2perf_version=__version__,
+        a2perf_sha256=package_sha256(),
+        bundle=bundle.folder.label,
+        manifest_sha256=manifest_sha256(bundle.folder.path),
+        submission=manifest.submission.name,
+        submission_sha256=manifest.submission.sha256,
+        domain=manifest.domain,
+        task=manifest.task,
+        mode=manifest.mode,
+        root_seed=manifest.root_seed,
+        verdict=verdict,
+        reason=reason,
+        missing=list(missing),
+        checked=list(checked),
+        host=host,
+        finished_at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    )
 
 
 def _unique_name(bundle: Run) -> str:

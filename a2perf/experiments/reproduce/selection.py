@@ -104,9 +104,11 @@ def of_entry(found: Sequence[Run], submission: str, task: str) -> list[Run]:
 
 
 def sample(
-    found: Sequence[Run], size: str | None, seed: int,
+    found: Sequence[Run],
+    size: str | None,
+    seed: int,
     repeatable: Callable[[Run], bool] = lambda bundle: True,
-) -> list[Run]:  # fmt: skip
+) -> list[Run]:
     """Returns a random sample, in the given order, of the bundles that can be repeated.
 
     If none can, the sample is of all bundles.

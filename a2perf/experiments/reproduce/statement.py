@@ -23,7 +23,7 @@ from a2perf.arrays import Values
 from a2perf.metrics import protocol as protocols
 from a2perf.metrics.bootstrap import mean_interval
 from a2perf.metrics.difference import LEAST_SEEDS, difference
-from a2perf.runs.bundles.reproduction import Outcome, ReturnComparison
+from a2perf.runs.reproduction import Outcome, ReturnComparison
 from a2perf.runs.run import Run
 
 ERROR = 0.05
@@ -83,10 +83,18 @@ def compare_episodes(recorded: Run, repeated: Sequence[Run], look: int) -> Retur
         spread = float(np.concatenate((before, after)).std(ddof=1))
     margin = margin_of(recorded)
     return ReturnComparison(
-        unit=unit, recorded=float(before.mean()), repeated=float(after.mean()), recorded_n=before.size,
-        repeated_n=after.size, low=_finite(low), high=_finite(high), confidence=confidence, margin=margin, look=look,
+        unit=unit,
+        recorded=float(before.mean()),
+        repeated=float(after.mean()),
+        recorded_n=before.size,
+        repeated_n=after.size,
+        low=_finite(low),
+        high=_finite(high),
+        confidence=confidence,
+        margin=margin,
+        look=look,
         needed=episodes_needed(before.size, spread, margin, after=look),
-    )  # fmt: skip
+    )
 
 
 def compare_trainings(pairs: Sequence[tuple[Run, Run]]) -> ReturnComparison:
@@ -98,9 +106,16 @@ def compare_trainings(pairs: Sequence[tuple[Run, Run]]) -> ReturnComparison:
     before, after = (np.array([float(returns_of(pair[at]).mean()) for pair in pairs]) for at in (0, 1))
     found = difference([(after, before)], confidence=1.0 - ERROR)
     return ReturnComparison(
-        unit="training runs", recorded=float(before.mean()), repeated=float(after.mean()), recorded_n=before.size,
-        repeated_n=after.size, low=found.low, high=found.high, confidence=1.0 - ERROR, margin=margin_of(pairs[0][0]),
-    )  # fmt: skip
+        unit="training runs",
+        recorded=float(before.mean()),
+        repeated=float(after.mean()),
+        recorded_n=before.size,
+        repeated_n=after.size,
+        low=found.low,
+        high=found.high,
+        confidence=1.0 - ERROR,
+        margin=margin_of(pairs[0][0]),
+    )
 
 
 def verdict_of(found: ReturnComparison) -> tuple[Outcome, str]:
@@ -152,9 +167,14 @@ def by_training(evaluations: Mapping[str, tuple[Run, Run]]) -> dict[tuple[str, .
         manifest = recorded.manifest
         assert manifest is not None
         key = (
-            manifest.submission.sha256, manifest.domain, manifest.task, str(manifest.env_id), str(manifest.env_kwargs),
-            manifest.mode, str(sorted(manifest.participant_args.items())),
-        )  # fmt: skip
+            manifest.submission.sha256,
+            manifest.domain,
+            manifest.task,
+            str(manifest.env_id),
+            str(manifest.env_kwargs),
+            manifest.mode,
+            str(sorted(manifest.participant_args.items())),
+        )
         found.setdefault(key, []).append(label)
     return found
 

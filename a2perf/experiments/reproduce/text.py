@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from a2perf.plain_text import terminal_line
-from a2perf.runs.bundles.reproduction import Reproduction, ReturnComparison
+from a2perf.runs.reproduction import Reproduction, ReturnComparison
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -76,10 +76,15 @@ def as_json(result: Reproductions) -> dict[str, Any]:
 def _counted(members: Sequence[Reproduction]) -> list[str]:
     verdicts = [one.verdict for one in members]
     counts = [
-        len(members), verdicts.count("CONFIRMED"), sum(one.method == "bit-equal" for one in members),
-        verdicts.count("REFUTED"), verdicts.count("INCONCLUSIVE"), verdicts.count("NOT CHECKED"),
-        verdicts.count("REFUSED"), sum(len(one.runs) for one in members),
-    ]  # fmt: skip
+        len(members),
+        verdicts.count("CONFIRMED"),
+        sum(one.method == "bit-equal" for one in members),
+        verdicts.count("REFUTED"),
+        verdicts.count("INCONCLUSIVE"),
+        verdicts.count("NOT CHECKED"),
+        verdicts.count("REFUSED"),
+        sum(len(one.runs) for one in members),
+    ]
     return [str(count) if count else "" for count in counts]
 
 

@@ -1,4 +1,4 @@
-"""Tests one algorithm of Stable-Baselines3 in one environment, phase by phase, in a separate process.
+"""Tests one algorithm of Stable-Baselines3, or a submission, in one environment, phase by phase, in its own process.
 
     python -m a2perf.experiments.runners.smoke --algorithm ppo --env-id CartPole-v1 --folder DIR --steps 200
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import subprocess
 import sys
 import time
 import traceback
@@ -23,8 +24,10 @@ from a2perf.domains import video
 from a2perf.errors import MissingDependency
 from a2perf.experiments.needs import resolve_env_id
 
+PHASES = ("construct", "train", "record", "reload")
 PHASES_FILE = "phases.jsonl"
 _VIDEO_STEPS = 60
+_TRAIN_LIMIT_S = "5"
 
 
 class NotPossible(Exception):
@@ -33,24 +36,29 @@ class NotPossible(Exception):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the phases up to the first failure; returns 0, or 1 after a failure."""
-    parser = argparse.ArgumentParser(description="Smoke test of one algorithm with one environment.")
-    parser.add_argument("--algorithm", required=True)
+    parser = argparse.ArgumentParser(description="Smoke test of an algorithm or a submission in one environment.")
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--algorithm")
+    what.add_argument("--submission", type=Path)
     parser.add_argument("--env-id", required=True)
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--steps", type=int, default=200)
     given = parser.parse_args(arguments)
     given.folder.mkdir(parents=True, exist_ok=True)
-    env_id, notice = resolve_env_id(given.env_id)
-    if notice:
-        print(f"note: {notice}", flush=True)
-    phases: list[tuple[str, Callable[[], None]]] = [
-        ("construct", lambda: construct(env_id)),
-        ("train", lambda: train(given.algorithm, env_id, given.folder, given.steps)),
-        ("record", lambda: record(given.algorithm, env_id, given.folder)),
-        ("reload", lambda: reload(given.algorithm, env_id, given.folder, given.steps)),
-    ]
+    if given.submission is not None:
+        actions = of_submission(given.submission, given.env_id)
+    else:
+        env_id, notice = resolve_env_id(given.env_id)
+        if notice:
+            print(f"note: {notice}", flush=True)
+        actions = (
+            lambda: construct(env_id),
+            lambda: train(given.algorithm, env_id, given.folder, given.steps),
+            lambda: record(given.algorithm, env_id, given.folder),
+            lambda: reload(given.algorithm, env_id, given.folder, given.steps),
+        )
     with (given.folder / PHASES_FILE).open("a", encoding="utf-8") as lines:
-        for name, action in phases:
+        for name, action in zip(PHASES, actions, strict=True):
             started = time.perf_counter()
             result: dict[str, Any] = {"phase": name, "result": "passed"}
             try:
@@ -66,6 +74,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if result["result"] == "failed":
                 return 1
     return 0
+
+
+def of_submission(folder: Path, env_id: str) -> tuple[Callable[[], None], ...]:
+    """Returns the phases of a submission: the first one is ``a2perf check``, the others report its findings."""
+    findings: dict[str, list[str]] = {phase: [] for phase in PHASES}
+
+    def report(phase: str) -> None:
+        if findings[phase]:
+            raise AssertionError(findings[phase][0])
+
+    def check() -> None:
+        words = ("check", str(folder), "--env-id", env_id, "--train-limit", _TRAIN_LIMIT_S, "--json")
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", "a2perf", *words], stdout=subprocess.PIPE, text=True, check=False
+        )
+        if done.returncode not in (0, 1):
+            raise AssertionError("the check could not start; its output is in the log")
+        for found in json.loads(done.stdout)["findings"]:
+            where = str(found["where"])
+            of_file = (folder / where.partition(":")[0]).exists()
+            phase = "construct" if of_file else "train" if where == "train" else "reload"
+            findings[phase].append(f"{where}: {found['message']}")
+        report("construct")
+
+    def skip() -> None:
+        raise NotPossible("a check records no video")
+
+    return check, lambda: report("train"), skip, lambda: report("reload")
 
 
 def construct(env_id: str) -> None:
@@ -148,10 +184,15 @@ def _training(algorithm: str, steps: int) -> dict[str, Any]:
     }
     off_policy = {"learning_starts": 32, "buffer_size": 1000, "batch_size": 32}
     return {
-        "algorithm": algorithm, "parameters": small.get(algorithm, off_policy), "eval_after_n_steps": steps,
-        "n_epochs": 1, "n_test_rollouts": 1, "early_stop_column": None, "early_stop_threshold": 0.0,
+        "algorithm": algorithm,
+        "parameters": small.get(algorithm, off_policy),
+        "eval_after_n_steps": steps,
+        "n_epochs": 1,
+        "n_test_rollouts": 1,
+        "early_stop_column": None,
+        "early_stop_threshold": 0.0,
         "early_stop_last_n": 1,
-    }  # fmt: skip
+    }
 
 
 def _load(algorithm: str, env: Any, folder: Path) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -25,14 +26,12 @@ class Acting:
 
     Attributes:
         name: name for people, such as ``agent.predict``.
-        is_doubtful: whether it may be a value function, such as a network named ``model``.
         choose: maps an observation to an action, or to a tuple that begins with one.
     """
 
     name: str
     choose: Act
     raw: Any
-    is_doubtful: bool = False
 
 
 class NotFound(Exception):
@@ -46,30 +45,27 @@ class NotAnAction(NotFound):
 def find_acting(names: dict[str, Any]) -> Acting:
     """Returns the policy that a script leaves.
 
-    Looks for, in this order: ``get_action(observation)``, ``agent(observation)``,
-    ``agent|policy|model.predict(observation)`` as in Stable-Baselines3, ``.get_action``, ``.act``, and a callable
-    ``policy`` or ``model``.
+    Looks for ``get_action(observation)``, ``agent(observation)``, a method ``predict`` (as in Stable-Baselines3),
+    ``get_action`` or ``act`` of ``agent``, ``policy`` or ``model``, and ``policy(observation)``. A ``model`` acts by
+    ``predict(observation, deterministic=...)`` only, since it may be a value function.
 
     Raises:
         NotFound: there is none.
     """
     if callable(names.get("get_action")):
         return Acting("get_action", names["get_action"], names["get_action"])
-    agent = names.get("agent")
-    has_method = any(callable(getattr(agent, method, None)) for method in _METHODS)
-    if callable(agent) and not isinstance(agent, type) and not has_method:
-        return Acting("agent", agent, agent)
     for name in ("agent", "policy", "model"):
         holder = names.get(name)
-        for method in _METHODS:
+        for method in _METHODS if holder is not None else ():
             found = getattr(holder, method, None)
-            if holder is not None and callable(found):
-                takes = "deterministic" in parameters_of(found)
+            if not callable(found):
+                continue
+            takes = "deterministic" in parameters_of(found)
+            if takes or name != "model":
                 choose: Act = functools.partial(found, deterministic=True) if takes else found
-                return Acting(f"{name}.{method}", choose, found, (name, method) == ("model", "predict"))
-    for name in ("agent", "policy", "model"):
-        if callable(names.get(name)) and not isinstance(names[name], type):
-            return Acting(name, names[name], names[name], name == "model")
+                return Acting(f"{name}.{method}", choose, found)
+        if name != "model" and callable(holder) and not isinstance(holder, type):
+            return Acting(name, holder, holder)
     raise NotFound(f"no acting function ({_LOOKED_FOR})")
 
 
@@ -134,37 +130,26 @@ def action_for(env: Any, acting: Acting, observation: Any) -> Any:
     """Gets an action and converts it to the shape of the environment's space; tries a tensor if arrays fail.
 
     Raises:
-        NotAnAction: the result is not an action, or could also be a value estimate.
+        NotAnAction: the result is not an action of the space.
     """
     try:
         answer = acting.choose(observation)
     except (TypeError, AttributeError, RuntimeError, IndexError):
-        import sys
-
         torch = sys.modules.get("torch")
         if torch is None:
             raise
         with torch.no_grad():
             answer = acting.choose(torch.as_tensor(np.asarray(observation), dtype=torch.float32).unsqueeze(0))
-    is_pair = isinstance(answer, tuple) and len(answer) > 0
-    action = as_array(answer[0] if is_pair else answer)
-    space = getattr(env, "action_space", None)
-    shape = getattr(space, "shape", None)
-    if space is None or shape is None:
+    action = as_array(answer[0] if isinstance(answer, tuple) and answer else answer)
+    space: Any = getattr(env, "action_space", None)
+    if getattr(space, "shape", None) is None:
         return action
-    if action.size != int(np.prod(shape)) or not np.issubdtype(action.dtype, np.number):
-        raise NotAnAction(f"{acting.name} returns {_kind(action)}, which is not an action of {space}")
-    if np.issubdtype(space.dtype, np.integer):
-        if np.issubdtype(action.dtype, np.floating) and (acting.name != "get_action" or (action % 1).any()):
-            raise NotAnAction(f"{acting.name} returns {_kind(action)}, such as a value; an action of {space} is whole")
-        return int(action.reshape(())) if shape == () else action.reshape(shape).astype(space.dtype)
-    if acting.is_doubtful and not is_pair and action.size == 1:
-        raise NotAnAction(f"{acting.name} returns one number, an action or a value; name what acts get_action")
-    return action.reshape(shape).astype(space.dtype)
-
-
-def _kind(action: Any) -> str:
-    return f"a {action.dtype} array of shape {action.shape}" if action.ndim else f"a single {action.dtype}"
+    is_of_kind = np.can_cast(action.dtype, space.dtype, "same_kind")
+    if action.size != int(np.prod(space.shape)) or not is_of_kind:
+        kind = f"a {action.dtype} array of shape {action.shape}"
+        raise NotAnAction(f"{acting.name} returns {kind}, which is not an action of {space}")
+    action = action.reshape(space.shape).astype(space.dtype)
+    return action if space.shape else action.item()
 
 
 def as_array(value: Any) -> Any:

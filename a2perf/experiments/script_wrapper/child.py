@@ -3,16 +3,14 @@
 ``python -P -m a2perf.experiments.script_wrapper.child ORDER.json``. It writes into the folder of the order; the
 script's output goes to standard output. ``wrap.json`` records how it ended or, if the process died, its last phase.
 
-Workers that the script starts with ``multiprocessing`` are patched too: a forked one inherits the patched classes, a
-spawned one imports this module before it executes anything, and finds the script as a module with its SEED replaced.
+Workers that the script starts with ``multiprocessing`` record their episodes too: a forked one inherits the patched
+``gymnasium.make``, a spawned one imports this module first, and finds the script as a module with its SEED replaced.
 """
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import importlib.util
-import inspect
 import json
 import os
 import random
@@ -22,7 +20,7 @@ import traceback
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import GeneratorType, ModuleType
+from types import ModuleType
 from typing import Any
 
 import msgspec
@@ -31,10 +29,9 @@ from a2perf._version import __version__
 from a2perf.errors import MissingDependency
 from a2perf.experiments.script_wrapper.acting import parameters_of
 from a2perf.experiments.script_wrapper.collectors import Captured, gather
-from a2perf.experiments.script_wrapper.episode_journal import EpisodeJournal, log_curves, remove_step_counts
-from a2perf.experiments.script_wrapper.episodes import ScriptEpisodes, is_environment, listen, listen_to
+from a2perf.experiments.script_wrapper.episodes import EpisodeJournal, log_curves
 from a2perf.experiments.script_wrapper.import_hooks import after_import
-from a2perf.experiments.script_wrapper.instrument import CAPTURE, LISTEN, LOCALS, SEED, Instrumented, instrument
+from a2perf.experiments.script_wrapper.instrument import CAPTURE, LOCALS, SEED, Instrumented, instrument
 from a2perf.experiments.script_wrapper.live_values import LiveValues
 from a2perf.experiments.script_wrapper.loggers import Loggers
 from a2perf.experiments.script_wrapper.order import REPORT, ScriptOrder, ScriptReport
@@ -58,25 +55,21 @@ def main() -> int:
         values.mirror = _open_mirror(order, report)
     # Absolute: the script may change the working directory before it starts workers.
     os.environ[_ORDER] = os.path.abspath(sys.argv[1])
-    episodes, loggers = ScriptEpisodes(f"{Path(order.script).parent}{os.sep}", EpisodeJournal(folder)), Loggers(values)
-    listen(episodes)
+    episodes, loggers = _journal_of(order), Loggers(values)
+    episodes.listen()
     loggers.listen()
     seed_everything(order.seed, report, first=True)
     script = instrument(Path(order.script))
-    captured = _run(order, script, values, loggers, episodes, report)
+    captured = _run(order, script, values, loggers, report)
     report.phase = "collecting"
     report.logger = loggers.found
     _write(folder, report)
-    values.training = False
-    episodes.finish()
+    values.training = episodes.training = False
     training, report.episodes_of = log_curves(folder, values.log)
-    remove_step_counts(folder)
     report.collected = gather(captured)
-    report.summary = captured.summary
     report.environment = _spec_of(captured)
     if training is not None:
-        report.episodes, report.steps = len(training.returns), training.steps
-    report.notes += episodes.notes
+        report.episodes, report.steps = len(training.returns), sum(training.lengths)
     report.values, report.refused = dict(values.counts), dict(values.refused)
     values.close()
     report.notes += values.failures
@@ -110,12 +103,7 @@ def _seed_framework(seed: int, function: str, report: ScriptReport, module: Modu
 
 
 def _run(
-    order: ScriptOrder,
-    script: Instrumented,
-    values: LiveValues,
-    loggers: Loggers,
-    episodes: ScriptEpisodes,
-    report: ScriptReport,
+    order: ScriptOrder, script: Instrumented, values: LiveValues, loggers: Loggers, report: ScriptReport
 ) -> Captured:
     """Executes the module and calls ``main``; an exception of it becomes part of the report."""
     path = Path(order.script)
@@ -126,9 +114,7 @@ def _run(
         local.clear()
         local.update(found)
 
-    module.__dict__.update(
-        {CAPTURE: capture, LOCALS: locals, SEED: order.seed, LISTEN: functools.partial(listen_to, episodes=episodes)}
-    )
+    module.__dict__.update({CAPTURE: capture, LOCALS: locals, SEED: order.seed})
     sys.argv = [order.script, *order.arguments]
     sys.path.insert(0, str(path.parent))
     started = time.perf_counter()
@@ -136,7 +122,6 @@ def _run(
     try:
         exec(script.code, module.__dict__)
         loggers.look_in(vars(module).values())
-        _look_for_environments(module, path.parent, episodes)
         # Again: the module may have drawn numbers or set other seeds during its import.
         seed_everything(order.seed, report, first=False)
         report.phase = "main"
@@ -163,8 +148,6 @@ def _run(
         episodes=order.test_episodes,
         videos=order.videos,
         complete=report.error is None,
-        watching=episodes.watching,
-        say=lambda line: print(line, flush=True),
     )
 
 
@@ -176,61 +159,18 @@ def _call(function: Any, env: str, arguments: list[str]) -> None:
         option = names["env"].opts[-1] if "env" in names else ""
         function.main(args=[*([option] if option.startswith("-") else []), env, *arguments], standalone_mode=False)
         return
-    parameters = parameters_of(function)
-    takes = next((name for name in ("env", "env_fn") if name in parameters), "env")
-    given: Any = functools.partial(_make, env) if takes == "env_fn" else env
-    if takes in parameters and parameters[takes].kind is inspect.Parameter.POSITIONAL_ONLY:
-        result = function(given)
-    else:
-        result = function(**{takes: given})
-    if inspect.iscoroutine(result):
-        asyncio.run(result)
-    elif inspect.isasyncgen(result):
-        asyncio.run(_exhaust(result))
-    elif isinstance(result, GeneratorType):
-        for _ in result:
-            pass
-    else:
-        require_done("main", result)
-
-
-async def _exhaust(generator: Any) -> None:
-    async for _ in generator:
-        pass
-
-
-def _make(env: str) -> Any:
-    """Creates the environment for a ``main(env_fn)`` as in Spinning Up, with the gym package that the script uses."""
-    package = "gym" if "gym" in sys.modules else "gymnasium"
-    return importlib.import_module(package).make(env)
-
-
-def _look_for_environments(module: ModuleType, folder: Path, episodes: ScriptEpisodes) -> None:
-    """Records environments without a base class that the script imports from files beside it."""
-    for value in list(vars(module).values()):
-        names = vars(value).values() if isinstance(value, ModuleType) else [value]
-        for kind in list(names):
-            if isinstance(kind, type) and is_environment(kind):
-                for base in kind.__mro__:
-                    path = getattr(sys.modules.get(base.__module__), "__file__", None) or ""
-                    if path.startswith(f"{folder}{os.sep}") and "site-packages" not in path:
-                        listen_to(base, episodes)
+    parameter = parameters_of(function).get("env")
+    is_positional = parameter is not None and parameter.kind is parameter.POSITIONAL_ONLY
+    require_done("main", function(env) if is_positional else function(env=env))
 
 
 def _check_seed(module: ModuleType, order: ScriptOrder, report: ScriptReport) -> None:
-    """Reports which SEED variables were set to the seed, and which kept another value."""
+    """Reports whether the script kept the seed in its ``SEED``."""
     if "SEED" in vars(module):
         if vars(module)["SEED"] == order.seed:
             report.seeded = sorted({*report.seeded, "SEED"})
         else:
             report.notes.append(f"SEED is {vars(module)['SEED']!r} at the end: the script changed it")
-    folder = f"{Path(order.script).parent}{os.sep}"
-    for name, other in list(sys.modules.items()):
-        path = getattr(other, "__file__", None) or ""
-        if other is module or not path.startswith(folder) or "site-packages" in path:
-            continue
-        if "SEED" in vars(other) and vars(other)["SEED"] != order.seed:
-            report.notes.append(f"SEED of the module {name} is not replaced; only that of the script is")
 
 
 def _module_for(path: Path) -> ModuleType:
@@ -312,23 +252,25 @@ def _write(folder: Path, report: ScriptReport) -> None:
     os.replace(temporary, folder / REPORT)
 
 
+def _journal_of(order: ScriptOrder) -> EpisodeJournal:
+    return EpisodeJournal(Path(order.folder), f"{Path(order.script).parent}{os.sep}")
+
+
 def _listen_in_worker() -> None:
-    """Patches a spawned process; after an error the process runs unpatched."""
+    """Records the episodes of a spawned process, and gives it the script; after an error the process runs as it is."""
     try:
         order = msgspec.json.decode(Path(os.environ[_ORDER]).read_bytes(), type=ScriptOrder)
-        script = Path(order.script)
-        episodes = ScriptEpisodes(f"{script.parent}{os.sep}", EpisodeJournal(Path(order.folder)), worker=True)
+        _journal_of(order).listen()
     except (KeyError, OSError, msgspec.DecodeError):
         return
-    listen(episodes)
-    sys.meta_path.insert(0, _ScriptFinder(script, order.seed, episodes))
+    sys.meta_path.insert(0, _ScriptFinder(Path(order.script), order.seed))
 
 
 class _ScriptFinder(MetaPathFinder, Loader):
     """Imports the script in a worker."""
 
-    def __init__(self, script: Path, seed: int, episodes: ScriptEpisodes) -> None:
-        self._script, self._seed, self._episodes = script, seed, episodes
+    def __init__(self, script: Path, seed: int) -> None:
+        self._script, self._seed = script, seed
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         if fullname not in (self._script.stem, _PRIVATE_NAME) or fullname in sys.stdlib_module_names:
@@ -336,8 +278,7 @@ class _ScriptFinder(MetaPathFinder, Loader):
         return importlib.util.spec_from_loader(fullname, self, origin=str(self._script))
 
     def exec_module(self, module: ModuleType) -> None:
-        listening = functools.partial(listen_to, episodes=self._episodes)
-        vars(module).update({"__file__": str(self._script), SEED: self._seed, LISTEN: listening})
+        vars(module).update({"__file__": str(self._script), SEED: self._seed})
         exec(instrument(self._script, captures=False).code, vars(module))
 
 

@@ -1,19 +1,12 @@
-"""Collectors of data after ``main`` has ended, in a fixed order.
-
-A package adds a collector through the entry point group ``a2perf.script_collectors``: an object with ``name``,
-``matches`` and ``collect``, or a function without arguments that returns one.
-"""
+"""Collects data after ``main`` has ended: rewards, weights, test episodes and videos, in this order."""
 
 from __future__ import annotations
 
 import contextlib
-import functools
-import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +22,9 @@ from a2perf.experiments.script_wrapper.acting import (
     names_of_wrappers,
     play,
 )
-from a2perf.experiments.script_wrapper.episode_journal import SMOOTHING
-from a2perf.experiments.script_wrapper.episodes import Watch
+from a2perf.experiments.script_wrapper.episodes import SMOOTHING
 from a2perf.experiments.script_wrapper.live_values import LiveValues
-from a2perf.plugins import entry_points
 
-GROUP = "a2perf.script_collectors"
 WEIGHTS = ("model", "policy", "agent", "actor", "critic")
 _FRAMES_PER_SECOND = 30
 
@@ -46,8 +36,6 @@ class Captured:
     Attributes:
         names: its global variables, overridden by the variables of ``main``.
         complete: whether ``main`` ended without an exception.
-        watching: sums the environments' original rewards.
-        summary: results of collectors for ``wrap.json``.
     """
 
     names: dict[str, Any]
@@ -58,9 +46,6 @@ class Captured:
     episodes: int
     videos: int
     complete: bool
-    say: Callable[[str], None]
-    watching: Callable[[], AbstractContextManager[Watch]]
-    summary: dict[str, Any] = field(default_factory=dict)
 
 
 class OutputLost(Exception):
@@ -68,22 +53,17 @@ class OutputLost(Exception):
 
 
 def gather(captured: Captured) -> dict[str, str]:
-    """Runs every collector, those of installed packages last; a failing one does not affect the others.
+    """Runs every collector; a failing one does not affect the others.
 
     Returns:
         The description of each collector's data, or why it has none.
     """
     collectors: dict[str, Callable[[Captured], str]] = {
-        "rewards": _rewards, "weights": _weights, "test_episodes": _test_episodes, "rollout_video": _rollout_videos,
-    }  # fmt: skip
-    for entry in entry_points(GROUP):
-        try:
-            loaded = entry.load()
-            is_made = not isinstance(loaded, type) and hasattr(loaded, "collect")
-            made = loaded if is_made else loaded()
-            collectors[made.name] = functools.partial(_of_package, made)
-        except Exception as error:  # a broken package must not end the run
-            captured.say(f"Benchmarks: collector {entry.name} could not be loaded: {type(error).__name__}: {error}")
+        "rewards": _rewards,
+        "weights": _weights,
+        "test_episodes": _test_episodes,
+        "rollout_video": _rollout_videos,
+    }
     found: dict[str, str] = {}
     for name, collect in collectors.items():
         try:
@@ -98,10 +78,8 @@ def gather(captured: Captured) -> dict[str, str]:
     return found
 
 
-def _of_package(collector: Any, captured: Captured) -> str:
-    if reason := collector.matches(captured):
-        raise NotFound(reason)
-    return str(collector.collect(captured))
+def _say(line: str) -> None:
+    print(f"Benchmarks: {line}", flush=True)
 
 
 def _rewards(captured: Captured) -> str:
@@ -112,7 +90,7 @@ def _rewards(captured: Captured) -> str:
         stored = list(env.all_rewards)
     if not stored:
         raise NotFound("no env.all_rewards (of a cherry-style Logger)")
-    captured.say("Benchmarks: Computing rewards.")
+    _say("Computing rewards.")
     rewards = np.array([float(np.sum(as_array(reward))) for reward in stored])
     flags = getattr(env, "all_dones", ())
     dones = np.array([bool(np.any(as_array(done))) for done in flags])[: len(rewards)]
@@ -126,7 +104,6 @@ def _rewards(captured: Captured) -> str:
             smoothed = total if smoothed is None else SMOOTHING * smoothed + (1.0 - SMOOTHING) * total
             captured.values.log("charts/episodic_return", total, end)
             captured.values.log("smoothed_returns", smoothed, end)
-    captured.summary["episodes"] = len(ends)
     return f"{len(rewards)} rewards, {len(ends)} episodes"
 
 
@@ -135,14 +112,13 @@ def _weights(captured: Captured) -> str:
     chosen = {name: value for name in WEIGHTS if (value := captured.names.get(name)) is not None}
     if not chosen:
         raise NotFound(f"no variable named {', '.join(WEIGHTS)}")
-    captured.say("Benchmarks: Saving weights.")
+    _say("Saving weights.")
     done, lost = [], []
     for name, value in chosen.items():
         try:
             done.append(_saved(name, value, captured.folder))
         except Exception as error:  # the other variables must still be saved
             lost.append(f"{name} not saved ({type(error).__name__}: {error})")
-    captured.summary["weights"] = [*done, *lost]
     if lost:
         raise OutputLost("; ".join([*lost, *done]))
     return "; ".join(done)
@@ -151,37 +127,26 @@ def _weights(captured: Captured) -> str:
 def _test_episodes(captured: Captured) -> str:
     """Runs episodes with the policy that the script leaves, and logs ``test_time_rewards``."""
     acting = _policy(captured, captured.episodes, "test episodes")
-    captured.say("Benchmarks: Computing test rewards.")
+    _say("Computing test rewards.")
     returns, where = _test_returns(captured, acting)
     for episode, total in enumerate(returns):
         captured.values.log("test_time_rewards", total, episode)
-    captured.summary["test_time_rewards"] = returns
     return f"{len(returns)} episodes of {acting.name} in {where}: mean {float(np.mean(returns)):.2f}"
 
 
 def _rollout_videos(captured: Captured) -> str:
     """Films a few episodes, ``rollout_<i>.mp4``."""
-    acting = _policy(captured, captured.videos, "videos")
-    try:
-        import gymnasium
-
-        gymnasium.spec(captured.env_name)
-    except ImportError as error:
-        raise NotFound(f"{error.name} is not installed") from error
-    except Exception as error:
-        raise NotFound(f"{captured.env_name} is not a Gymnasium id ({type(error).__name__})") from error
+    acting = for_environment(_policy(captured, captured.videos, "videos"), ())
     if (missing := video.missing_package()) is not None:
         raise NotFound(f"{missing} is not installed")
-    captured.say("Benchmarks: Creating rollout videos.")
-    acting = for_environment(acting, ())
-    env = gymnasium.make(captured.env_name, render_mode="rgb_array")
+    _say("Creating rollout videos.")
+    env = _new_environment(captured, render_mode="rgb_array")
     try:
         for index in range(captured.videos):
             frames = _frames(env, acting, captured.seed + index)
             video.write_video(captured.folder / f"rollout_{index}.mp4", frames, _FRAMES_PER_SECOND)
     finally:
         env.close()
-    captured.summary["videos"] = captured.videos
     return f"{captured.videos} videos"
 
 
@@ -202,14 +167,8 @@ def _test_returns(captured: Captured, acting: Acting) -> tuple[list[float], str]
     """Runs episodes in the script's environment with its wrappers; if that fails, in a new environment."""
     own = captured.names.get("env")
     if callable(getattr(own, "run", None)):
-        totals, raw = [], []
-        for _ in range(captured.episodes):
-            with captured.watching() as watch:
-                replay = own.run(acting.raw, episodes=1)  # type: ignore[union-attr]
-            totals.append(float(np.sum(as_array(replay.reward()))))
-            raw.append(watch.total if watch.steps else totals[-1])
-        changed = "" if np.allclose(totals, raw) else " (in the units of the script's wrappers, which change rewards)"
-        return totals, f"env.run of the script{changed}"
+        replays = [own.run(acting.raw, episodes=1) for _ in range(captured.episodes)]  # type: ignore[union-attr]
+        return [float(np.sum(as_array(replay.reward()))) for replay in replays], "env.run of the script"
     first: Exception | None = None
     if callable(getattr(own, "step", None)) and getattr(own, "num_envs", None) is None:
         try:
@@ -218,31 +177,44 @@ def _test_returns(captured: Captured, acting: Acting) -> tuple[list[float], str]
             raise
         except Exception as error:  # for example, main closed it
             first = error
-    import gymnasium
-
     acting = for_environment(acting, ())
     try:
-        env = gymnasium.make(captured.env_name)
-    except Exception:
-        raise first or RuntimeError(f"{captured.env_name} cannot be created again and main leaves no env") from None
+        env = _new_environment(captured)
+    except NotFound:
+        raise first or NotFound(f"{captured.env_name} cannot be created again and main leaves no env") from None
     try:
         return _played(captured, env, acting, "a new environment")
     finally:
         env.close()
 
 
+def _new_environment(captured: Captured, **arguments: Any) -> Any:
+    """Creates the environment of the run again.
+
+    Raises:
+        NotFound: Gymnasium does not know its name, or cannot create it.
+    """
+    try:
+        import gymnasium
+
+        return gymnasium.make(captured.env_name, **arguments)
+    except Exception as error:
+        raise NotFound(f"{captured.env_name} cannot be created ({type(error).__name__}: {error})") from error
+
+
 def _played(captured: Captured, env: Any, acting: Acting, where: str) -> tuple[list[float], str]:
-    """Runs the episodes; a return is the sum of the environment's original rewards, not of those of its wrappers."""
-    totals, differ, unseen = [], False, False
+    """Runs the episodes; a return is that of the environment itself, not that of the script's wrappers."""
+    from a2perf.experiments.script_wrapper.recorder import own_return
+
+    totals, differ = [], False
     for index in range(captured.episodes):
-        with captured.watching() as watch:
-            wrapped = play(env, acting, captured.seed + index)
-        unseen |= watch.steps == 0
-        differ |= watch.steps > 0 and not np.isclose(wrapped, watch.total)
-        totals.append(watch.total if watch.steps else wrapped)
+        wrapped = play(env, acting, captured.seed + index)
+        total = own_return(env)
+        differ |= total is not None and not np.isclose(wrapped, total)
+        totals.append(wrapped if total is None else total)
     if differ:
         where += " (rewards of the environment itself; a wrapper of the script changes them)"
-    return totals, where + (" (rewards as the script's wrappers give them)" if unseen else "")
+    return totals, where
 
 
 def _frames(env: Any, acting: Acting, seed: int) -> list[Any]:
@@ -256,40 +228,19 @@ def _saved(name: str, value: Any, folder: Path) -> str:
     if package == "stable_baselines3" and hasattr(value, "save"):
         value.save(folder / f"{name}.zip")
         return f"{name}.zip (Stable-Baselines3)"
-    if callable(getattr(value, "state_dict", None)):
-        return _saved_state(name, value.state_dict(), folder)
     if package == "tf_agents":
         from tf_agents.policies import policy_saver
 
-        policy = getattr(value, "policy", value)
-        policy_saver.PolicySaver(policy, batch_size=None).save(os.fspath(folder / name))
+        policy_saver.PolicySaver(getattr(value, "policy", value), batch_size=None).save(os.fspath(folder / name))
         return f"{name}/ (SavedModel)"
-    if isinstance(value, np.ndarray):
-        np.savez_compressed(folder / f"{name}.npz", value=value)
-        return f"{name}.npz (array {value.shape})"
-    if isinstance(value, dict) and value and all(isinstance(item, int | float | np.ndarray) for item in value.values()):
-        keys = json.dumps([str(key) for key in value])
-        values = [np.asarray(item) for item in value.values()]
-        same = len({item.shape for item in values}) == 1
-        columns: dict[str, Any] = (
-            {"values": np.stack(values)} if same else {f"value_{at}": item for at, item in enumerate(values)}
-        )
-        np.savez_compressed(folder / f"{name}.npz", keys=keys, **columns)
-        return f"{name}.npz (table of {len(value)})"
-    return f"{name} not saved: {type(value).__name__} has no state_dict and is not an array"
-
-
-def _saved_state(name: str, state: Any, folder: Path) -> str:
-    """Saves a state_dict: arrays and numbers without PyTorch, everything else with it.
-
-    Raises:
-        OutputLost: it needs PyTorch, which is not installed.
-    """
-    if "torch" not in sys.modules:
-        flat = _flattened(state)
-        if flat and all(isinstance(item, int | float | np.generic | np.ndarray) for item in flat.values()):
-            np.savez_compressed(folder / f"{name}.npz", **flat)
-            return f"{name}.npz (state_dict of {len(flat)} arrays)"
+    has_state = callable(getattr(value, "state_dict", None))
+    state = value.state_dict() if has_state else value
+    arrays = {} if has_state and "torch" in sys.modules else _flattened(state)
+    if arrays and all(isinstance(item, int | float | np.generic | np.ndarray) for item in arrays.values()):
+        np.savez_compressed(folder / f"{name}.npz", **{key or "value": item for key, item in arrays.items()})
+        return f"{name}.npz ({len(arrays)} array{'s' if len(arrays) != 1 else ''})"
+    if not has_state:
+        return f"{name} not saved: {type(value).__name__} has no state_dict and is not an array"
     try:
         import torch
     except ImportError as error:

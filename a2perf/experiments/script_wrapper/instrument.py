@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType
+from typing import Any
 
 from a2perf.errors import UserError
 
@@ -24,9 +25,6 @@ LOCALS = "__a2perf_locals__"
 
 SEED = "__a2perf_seed__"
 """Name, in the script, of the seed; it replaces the value of the global ``SEED`` after every assignment."""
-
-LISTEN = "__a2perf_listen__"
-"""Name, in the script, of the decorator for classes that have the methods of an environment."""
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -44,7 +42,7 @@ class Instrumented:
 
 
 def instrument(path: Path, *, captures: bool = True) -> Instrumented:
-    """Reads a script, wraps the body of its ``main``, replaces its SEED and patches its environments.
+    """Reads a script, wraps the body of its ``main`` and replaces its SEED.
 
     Args:
         captures: whether ``main`` hands over its variables; false in a worker process.
@@ -62,11 +60,7 @@ def instrument(path: Path, *, captures: bool = True) -> Instrumented:
         _check_parameters(path, main)
         if captures:
             _wrap(main)
-    _replace_seed(tree.body)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ClassDef) and {"step", "reset"} <= {getattr(item, "name", "") for item in node.body}:
-            # First in the list and so applied last: to the class as its other decorators leave it.
-            node.decorator_list.insert(0, ast.copy_location(ast.Name(LISTEN, ast.Load()), node))
+    tree = _SeedReplacer().visit(tree)
     ast.fix_missing_locations(tree)
     # dont_inherit: the `from __future__` import of this file must not apply to the script.
     return Instrumented(compile(tree, str(path), "exec", dont_inherit=True), captures=bool(mains))
@@ -151,39 +145,33 @@ def _check_parameters(path: Path, main: _Function) -> None:
     required += [
         argument.arg for argument, default in zip(given.kwonlyargs, given.kw_defaults, strict=True) if default is None
     ]
-    takes = next((name for name in ("env", "env_fn") if name in names), None)
-    if takes is None and given.kwarg is None:
+    if "env" not in names and given.kwarg is None:
         name = positional[0] if positional else ""
         change = f"rename its parameter `{name}` to `env`" if name else "write `def main(env='CartPole-v1'):`"
         raise UserError(f"{here} does not take `env` by name", hint=change)
-    missing = [name for name in required if name != takes]
-    if missing:
-        raise UserError(
-            f"{here} requires {', '.join(missing)}", hint=f"give every parameter except `{takes or 'env'}` a default"
-        )
-    if takes in [argument.arg for argument in given.posonlyargs[1:]]:
-        raise UserError(f"{here} takes `{takes}` by position, but not first", hint=f"make `{takes}` the first one")
+    if missing := [name for name in required if name != "env"]:
+        raise UserError(f"{here} requires {', '.join(missing)}", hint="give every parameter except `env` a default")
+    if "env" in [argument.arg for argument in given.posonlyargs[1:]]:
+        raise UserError(f"{here} takes `env` by position, but not first", hint="make `env` the first one")
 
 
-def _replace_seed(body: list[ast.stmt]) -> None:
+class _SeedReplacer(ast.NodeTransformer):
     """Assigns the seed to SEED after every module-level statement that binds SEED."""
-    # From the end: an insertion moves the statements behind it.
-    for index in range(len(body) - 1, -1, -1):
-        node = body[index]
+
+    def visit(self, node: ast.AST) -> Any:
+        """Visits statements outside functions and classes."""
         if isinstance(node, _Function | ast.ClassDef):
-            continue
-        for field in ("body", "orelse", "finalbody"):
-            _replace_seed(getattr(node, field, []))
-        for part in (*getattr(node, "handlers", ()), *getattr(node, "cases", ())):
-            _replace_seed(part.body)
-        if _binds(node, "SEED"):
-            rebind: ast.stmt = ast.Assign([ast.Name("SEED", ast.Store())], ast.Name(SEED, ast.Load()))
-            if isinstance(node, ast.ImportFrom) and node.names[0].name == "*":
-                # A star import may not bind SEED, and then the script must not get the name.
-                rebind = ast.If(ast.parse("'SEED' in globals()", mode="eval").body, [rebind], [])
-            for new in ast.walk(rebind):
-                ast.copy_location(new, node)
-            body.insert(index + 1, rebind)
+            return node
+        self.generic_visit(node)
+        if not isinstance(node, ast.stmt) or not _binds(node, "SEED"):
+            return node
+        is_star = isinstance(node, ast.ImportFrom) and node.names[0].name == "*"
+        # A star import may not bind SEED, and then the script must not get the name.
+        text = f"if 'SEED' in globals(): SEED = {SEED}" if is_star else f"SEED = {SEED}"
+        rebind = ast.parse(text).body[0]
+        for new in ast.walk(rebind):
+            ast.copy_location(new, node)
+        return [node, rebind]
 
 
 def _binds(node: ast.stmt, name: str) -> bool:
@@ -204,11 +192,7 @@ def _wrap(main: _Function) -> None:
     first = body[0]
     is_docstring = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
     kept, rest = (body[:1], body[1:]) if is_docstring else ([], body)
-    hand_over = ast.Expr(
-        ast.Call(
-            ast.Name(CAPTURE, ast.Load()), [ast.Call(ast.Name(LOCALS, ast.Load()), [], [])], []
-        )
-    )  # fmt: skip
+    hand_over = ast.parse(f"{CAPTURE}({LOCALS}())").body[0]
     wrapped = ast.Try(body=rest or [ast.Pass()], handlers=[], orelse=[], finalbody=[hand_over])
     ast.copy_location(wrapped, rest[0] if rest else first)
     # the line of the last statement: a traceback must not point past the function

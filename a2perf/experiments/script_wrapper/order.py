@@ -43,10 +43,10 @@ class ScriptOrder(Record, kw_only=True):
         """Returns a command that repeats the run."""
         limit = [] if self.time_limit_s is None else ["--run-time-limit-s", f"{self.time_limit_s:g}"]
         return [
-            "a2perf", "wrap", self.script, "--env", self.env, "--seed", str(self.seed), "--sandbox", self.sandbox,
-            "--test-episodes", str(self.test_episodes), "--videos", str(self.videos), *limit,
+            *("a2perf", "wrap", self.script, "--env", self.env, "--seed", str(self.seed), "--sandbox", self.sandbox),
+            *("--test-episodes", str(self.test_episodes), "--videos", str(self.videos), *limit),
             *(["--", *self.arguments] if self.arguments else []),
-        ]  # fmt: skip
+        ]
 
 
 class ScriptReport(Record, kw_only=True):
@@ -78,6 +78,5 @@ class ScriptReport(Record, kw_only=True):
     values: dict[str, int] = msgspec.field(default_factory=dict)
     refused: dict[str, int] = msgspec.field(default_factory=dict)
     collected: dict[str, str] = msgspec.field(default_factory=dict)
-    summary: dict[str, Any] = msgspec.field(default_factory=dict)
     environment: dict[str, Any] = msgspec.field(default_factory=dict)
     notes: list[str] = msgspec.field(default_factory=list)

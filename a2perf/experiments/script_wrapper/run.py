@@ -16,7 +16,7 @@ import msgspec
 
 from a2perf.experiments.autotag import autotag
 from a2perf.experiments.command_run import COMMAND_MODE, command_manifest
-from a2perf.experiments.script_wrapper.episode_journal import log_curves, remove_step_counts
+from a2perf.experiments.script_wrapper.episodes import log_curves
 from a2perf.experiments.script_wrapper.instrument import instrument
 from a2perf.experiments.script_wrapper.order import ORDER, REPORT, ScriptOrder, ScriptReport
 from a2perf.launch.foreground import LogTail
@@ -33,7 +33,7 @@ from a2perf.storage import sha256_of, write_json, write_record
 from a2perf.submission.evaluator.process import failure_diagnosis
 from a2perf.submission.evaluator.process.failures import ParticipantFailure
 from a2perf.submission.evaluator.process.participant_home import THREAD_VARIABLES
-from a2perf.submission.evaluator.process.session import supervise
+from a2perf.submission.evaluator.process.session import recorded_outcome
 from a2perf.submission.evaluator.progress import RunProgress
 from a2perf.submission.evaluator.tracking import attach, record_tracking, tracker
 
@@ -96,10 +96,11 @@ def run(wanted: ScriptOrder, root: Path, progress: RunProgress, *, force: bool =
     if isinstance(opened, Finished):
         progress.say(f"already done: {opened.path}")
         return opened.manifest.exit_code or 0
-    status = supervise(opened, progress, lambda: _run(wanted, sandbox, opened))
+    with recorded_outcome(opened, progress) as outcome:
+        outcome.reason = _run(wanted, sandbox, opened)
     for text in opened.manifest.warnings:
         progress.say(f"warning: {text}")
-    return status
+    return outcome.status
 
 
 def _run(wanted: ScriptOrder, sandbox: Sandbox, bundle: Bundle) -> str:
@@ -162,7 +163,6 @@ def _judge(ending: Ending, bundle: Bundle, limits: Limits) -> str:
         # the script was killed: the journal of episodes has the curve
         with EventWriter(bundle.artifacts, suffix="rescued") as writer:
             chosen, lines = log_curves(bundle.artifacts, writer.scalar)
-        remove_step_counts(bundle.artifacts)
         if chosen is not None:
             bundle.manifest.warnings += [f"episodes: {line}" for line in lines]
     bundle.manifest.timings_s["train"] = report.train_wall_s
@@ -207,40 +207,38 @@ def _environment(wanted: ScriptOrder) -> dict[str, str]:
 
 def _settings(wanted: ScriptOrder) -> str:
     """Returns the settings of the run as the text of the configuration."""
-    lines = {
-        "script": wanted.path.name,
-        "env": wanted.env,
-        "seed": wanted.seed,
-        "arguments": wanted.arguments,
-        "test_episodes": wanted.test_episodes,
-        "videos": wanted.videos,
-    }
-    return "# a wrapped script has no gin configuration; it was run with\n" + "".join(
-        f"# {name} = {value!r}\n" for name, value in lines.items()
-    )
+    names = ("env", "seed", "arguments", "test_episodes", "videos")
+    values = [("script", wanted.path.name), *((name, getattr(wanted, name)) for name in names)]
+    lines = [f"# {name} = {value!r}\n" for name, value in values]
+    return "".join(["# a wrapped script has no gin configuration; it was run with\n", *lines])
 
 
 def _manifest(wanted: ScriptOrder, sandbox: Sandbox) -> Manifest:
     script = wanted.path
     code = autotag(script.resolve().parent, {})  # may run git here: the user is about to run the script anyway
     config = hashlib.sha256(_settings(wanted).encode()).hexdigest()
+    identity = SubmissionIdentity(
+        name=script.stem,
+        path=str(script),
+        sha256=sha256_of(script),
+        git_commit=code.sha,
+        git_dirty=code.dirty if code.sha is not None else None,
+    )
+    settings = {
+        "configuration": config,
+        "sandbox": sandbox.level,
+        "time_limit_s": wanted.time_limit_s,
+        "python": ".".join(platform.python_version_tuple()[:2]),
+    }
     return command_manifest(
         wanted.env,
         wanted.seed,
-        submission=SubmissionIdentity(
-            name=script.stem, path=str(script), sha256=sha256_of(script), git_commit=code.sha,
-            git_dirty=code.dirty if code.sha is not None else None,
-        ),
+        submission=identity,
         seeds={"script": wanted.seed},
         command=wanted.command(),
         config_sha256=config,
-        settings={
-            "configuration": config,
-            "sandbox": sandbox.level,
-            "time_limit_s": wanted.time_limit_s,
-            "python": ".".join(platform.python_version_tuple()[:2]),
-        },
+        settings=settings,
         sandbox=SandboxRecord(
             level=sandbox.level, guarantees=list(sandbox.guarantees()), missing=list(sandbox.missing())
         ),
-    )  # fmt: skip
+    )

@@ -15,7 +15,7 @@ from a2perf.arrays import Values
 from a2perf.plain_text import plain_text
 from a2perf.report.figures.drawing import INK, new_figure
 from a2perf.report.numbers_text import rounded_text
-from a2perf.runs.foreign.tables import CsvTable
+from a2perf.runs.bundles.tables import CsvTable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -81,9 +81,16 @@ def reward_terms(terms: Mapping[str, Values]) -> Figure:
         edge = mean + spread if mean >= 0 else mean - spread
         side = 5 if mean >= 0 else -5
         axes.annotate(
-            rounded_text(mean), (edge, row), (side, 0), textcoords="offset points", va="center",
-            ha="left" if mean >= 0 else "right", fontsize=8.5, color=INK["muted"], annotation_clip=False,
-        )  # fmt: skip
+            rounded_text(mean),
+            (edge, row),
+            (side, 0),
+            textcoords="offset points",
+            va="center",
+            ha="left" if mean >= 0 else "right",
+            fontsize=8.5,
+            color=INK["muted"],
+            annotation_clip=False,
+        )
     axes.axvline(0, color=INK["muted"], linewidth=0.8)
     rows_of_names(axes, list(terms))
     axes.set_xlabel("mean reward per step")
@@ -213,9 +220,15 @@ def _end_labels(panel: Axes, ends: list[tuple[float, str, str]], at: float) -> N
         height = max(value, placed[-1] + least) if placed else value
         placed.append(height)
         panel.annotate(
-            label, (at, height), (5, 0), textcoords="offset points", va="center", color=colour, fontsize=8.5,
+            label,
+            (at, height),
+            (5, 0),
+            textcoords="offset points",
+            va="center",
+            color=colour,
+            fontsize=8.5,
             annotation_clip=False,
-        )  # fmt: skip
+        )
 
 
 def _shade_phases(panels: list[Axes], phases: list[str] | None, seconds: Values) -> None:
@@ -232,9 +245,16 @@ def _shade_phases(panels: list[Axes], phases: list[str] | None, seconds: Values)
         wide_enough = (right - left) / span > 0.012 * (len(phases[start]) + 1)
         if phases[start] and wide_enough:
             panels[0].annotate(
-                phases[start], ((left + right) / 2, 1.0), (0, 4), xycoords=("data", "axes fraction"),
-                textcoords="offset points", ha="center", fontsize=8, color=INK["muted"], annotation_clip=False,
-            )  # fmt: skip
+                phases[start],
+                ((left + right) / 2, 1.0),
+                (0, 4),
+                xycoords=("data", "axes fraction"),
+                textcoords="offset points",
+                ha="center",
+                fontsize=8,
+                color=INK["muted"],
+                annotation_clip=False,
+            )
 
 
 def _column(trace: CsvTable, name: str) -> Values:

@@ -49,10 +49,18 @@ class Lines:
 
 
 def lines(
-    algorithms: Sequence[Lines], *, x_name: str, y_name: str, x_unit: str = "", y_unit: str = "", log: bool = False,
-    from_zero: bool = False, levels: Sequence[Level] = (), stepped: bool = False,
+    algorithms: Sequence[Lines],
+    *,
+    x_name: str,
+    y_name: str,
+    x_unit: str = "",
+    y_unit: str = "",
+    log: bool = False,
+    from_zero: bool = False,
+    levels: Sequence[Level] = (),
+    stepped: bool = False,
     into: SubFigure | None = None,
-) -> Drawing:  # fmt: skip
+) -> Drawing:
     """Draws lines over an axis: a bold mean with its band, and thin lines of single runs.
 
     A run of fewer than ``FEWEST_JOINED`` points is drawn as dots that are not joined.
@@ -72,10 +80,14 @@ def lines(
         members = []
         for number, (name, x, y) in enumerate(algorithm.runs):
             (line,) = axes.plot(
-                *thinned(x, y, 300), color=INK[colour], linestyle=style if x.size >= FEWEST_JOINED else "none",
-                linewidth=0.7 if several else 1.6, alpha=faint if several else 1.0,
-                marker="o" if x.size < 12 else None, markersize=2.5 if x.size >= FEWEST_JOINED else 4.5,
-            )  # fmt: skip
+                *thinned(x, y, 300),
+                color=INK[colour],
+                linestyle=style if x.size >= FEWEST_JOINED else "none",
+                linewidth=0.7 if several else 1.6,
+                alpha=faint if several else 1.0,
+                marker="o" if x.size < 12 else None,
+                markersize=2.5 if x.size >= FEWEST_JOINED else 4.5,
+            )
             member = series_key(index, number)
             if several:
                 tag(member, line)
@@ -89,9 +101,14 @@ def lines(
             )
             if algorithm.low is not None and algorithm.high is not None:
                 band = axes.fill_between(
-                    algorithm.x, algorithm.low, algorithm.high, color=INK[colour], alpha=0.16, linewidth=0,
+                    algorithm.x,
+                    algorithm.low,
+                    algorithm.high,
+                    color=INK[colour],
+                    alpha=0.16,
+                    linewidth=0,
                     step="post" if stepped else None,
-                )  # fmt: skip
+                )
                 main.append(band)
             tag(key, *main)
             points = _points(algorithm.x, algorithm.mean, algorithm.low, algorithm.high)
@@ -229,9 +246,17 @@ def _draw_levels(axes: Axes, levels: Sequence[Level]) -> None:
     for (name, value, _), colour in zip(ordered, colours, strict=True):
         height = max(value, height + 0.065 * (high - low))
         axes.annotate(
-            shortened(name), (1.0, height), (-2, 2), xycoords=("axes fraction", "data"),
-            textcoords="offset points", ha="right", va="bottom", fontsize=8, color=colour, annotation_clip=False,
-        )  # fmt: skip
+            shortened(name),
+            (1.0, height),
+            (-2, 2),
+            xycoords=("axes fraction", "data"),
+            textcoords="offset points",
+            ha="right",
+            va="bottom",
+            fontsize=8,
+            color=colour,
+            annotation_clip=False,
+        )
 
 
 def colour_of(place: int) -> str:
@@ -282,9 +307,17 @@ def _legend(figure: Figure, axes: Axes, algorithms: Sequence[Lines], legend_in: 
     ]
     names = [shortened(algorithm.name) for algorithm in algorithms]
     legend = axes.legend(
-        handles, names, ncols=_columns(algorithms), loc="lower left", bbox_to_anchor=(0.01, 0.0, 0.98, 0.0),
-        bbox_transform=figure.transSubfigure, borderaxespad=0.1, columnspacing=1.4, labelspacing=0.25, handlelength=1.8,
-    )  # fmt: skip
+        handles,
+        names,
+        ncols=_columns(algorithms),
+        loc="lower left",
+        bbox_to_anchor=(0.01, 0.0, 0.98, 0.0),
+        bbox_transform=figure.transSubfigure,
+        borderaxespad=0.1,
+        columnspacing=1.4,
+        labelspacing=0.25,
+        handlelength=1.8,
+    )
     legend.set_gid("legend")
 
 

@@ -398,7 +398,7 @@ def _frame(drawing: Drawing) -> dict[str, Any]:
         "x": [*(float(end) for end in drawing.axes.get_xlim()), drawing.axes.get_xscale()],
         "y": [*(float(end) for end in drawing.axes.get_ylim()), drawing.axes.get_yscale()],
         "names": [drawing.x_name, drawing.x_unit, drawing.y_name, drawing.y_unit],
-    }  # fmt: skip
+    }
 
 
 def _few(points: Sequence[Sequence[float]]) -> Sequence[Sequence[float]]:

@@ -51,7 +51,7 @@ def panels_figure(panels: Sequence[ChartPanel]) -> Figure:
     for place, panel in enumerate(panels):
         row, column = divmod(place, columns)
         title = figure.add_subfigure(grid[2 * row, column])
-        title.text(0.02, 0.3, shortened(panel.title), color=INK["ink"], fontsize=10, fontweight="bold")
+        title.text(0.02, 0.3, shortened(panel.title), color=INK["ink"], fontsize=10)  # the font has one weight
         panel.draw(into=figure.add_subfigure(grid[2 * row + 1, column]))
     return figure
 

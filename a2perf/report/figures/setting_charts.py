@@ -10,7 +10,9 @@ import numpy as np
 
 from a2perf.arrays import Values, as_finite
 from a2perf.domains import task_title
+from a2perf.metrics.application import returns
 from a2perf.metrics.scores import SeedGroup
+from a2perf.metrics.system import memory_rss_peak, power_mean
 from a2perf.metrics.system_series import energy_course
 from a2perf.plain_text import plain_text
 from a2perf.report.across_tasks import profile_lines
@@ -27,8 +29,10 @@ from a2perf.runs.run import Run
 from a2perf.runs.tracking_record import JOULES_PER_KWH
 
 _AXES: tuple[tuple[Axis, str, str], ...] = (
-    ("steps", "steps", ""), ("time", "time since the start of training", "s"), ("energy", "energy used", "kWh"),
-)  # fmt: skip
+    ("steps", "steps", ""),
+    ("time", "time since the start of training", "s"),
+    ("energy", "energy used", "kWh"),
+)
 _CALLS = ("round_trip", "infer_once", "processor_time")
 _CLOCKS = {
     "round_trip": "including transport, by the evaluator's clock",
@@ -93,24 +97,15 @@ def _levels(setting: TaskResults, labels: Mapping[str, Label], trained: Sequence
         found += [(scored.task.floor, scale.floor, None), ("expert", scale.expert, None)]
     for group in trained:
         evaluated = setting.of(group.algorithm, "inference")
-        returns = None if evaluated is None else evaluated.scores.get("returns")
-        if returns is not None and returns.value is not None and np.isfinite(returns.value):
+        mean = None if evaluated is None else evaluated.scores.get(returns.name)
+        if mean is not None and mean.value is not None and np.isfinite(mean.value):
             label = labels[group.algorithm]
-            found.append((f"{label.title}, evaluated", returns.value, label.place))
+            found.append((f"{label.title}, evaluated", mean.value, label.place))
     return found
 
 
 def _returns(setting: TaskResults, mode: str, labels: Mapping[str, Label], new_name: Names) -> Iterator[Chart]:
-    groups = setting.in_mode(mode)
-    tasks = sorted({task for group in groups for task in group.data.returns})
-    for task in tasks:
-        drawn = []
-        for label, group in _labelled(setting, mode, labels):
-            runs = [values for run in group.data.returns.get(task, ()) if (values := as_finite(run)[0]).size]
-            if runs:
-                drawn.append((label.title, label.place, runs))
-        if not drawn:
-            continue
+    for task, drawn in episode_rows(setting, mode, labels).items():
         several = any(len(runs) > 1 for _, _, runs in drawn)
         caption = f"Each dot is an episode{', each line of dots one run' if several else ''}; the bar marks the mean."
         caption += THINNED * any(is_thinned(runs, 400) for _, _, runs in drawn)
@@ -121,9 +116,23 @@ def _returns(setting: TaskResults, mode: str, labels: Mapping[str, Label], new_n
         where = "" if mode == "inference" else f", {task_title(setting.domain, task)}"
         yield interactive(
             new_name(setting.name, "returns", task if mode == "generalization" else ""),
-            f"Returns of rollouts{plain_text(where)}", caption, "; ".join(described) + ".",
+            f"Returns of rollouts{plain_text(where)}",
+            caption,
+            "; ".join(described) + ".",
             {"linear": partial(compared.dots, drawn)},
-        )  # fmt: skip
+        )
+
+
+def episode_rows(
+    setting: TaskResults, mode: str, labels: Mapping[str, Label]
+) -> dict[str, list[tuple[str, int, list[Values]]]]:
+    """Returns name, place and the returns of each run of every submission, by task; rows for ``compared.dots``."""
+    found: dict[str, list[tuple[str, int, list[Values]]]] = {}
+    for label, group in _labelled(setting, mode, labels):
+        for task, of_task in sorted(group.data.returns.items()):
+            if runs := [values for run in of_task if (values := as_finite(run)[0]).size]:
+                found.setdefault(task, []).append((label.title, label.place, runs))
+    return dict(sorted(found.items()))
 
 
 def _profile(setting: TaskResults, labels: Mapping[str, Label], new_name: Names) -> list[Chart]:
@@ -142,12 +151,14 @@ def _profile(setting: TaskResults, labels: Mapping[str, Label], new_name: Names)
     x_name = "mean return of a run" if task is None else "normalised score"
     return [
         interactive(
-            new_name(setting.name, "profile"), "Performance profile",
+            new_name(setting.name, "profile"),
+            "Performance profile",
             "Share of runs with a mean return above the threshold, with the 95 % bootstrap interval "
             f"(Agarwal et al. 2021). Submissions with one run are left out.{scale}",
-            "; ".join(described) + ".", {"linear": partial(compared.profiles, drawn, x_name=x_name)},
+            "; ".join(described) + ".",
+            {"linear": partial(compared.profiles, drawn, x_name=x_name)},
         )
-    ]  # fmt: skip
+    ]
 
 
 def _latency(setting: TaskResults, labels: Mapping[str, Label], new_name: Names) -> Iterator[Chart]:
@@ -166,14 +177,16 @@ def _latency(setting: TaskResults, labels: Mapping[str, Label], new_name: Names)
         ]
         build: Callable[..., Drawing] = partial(compared.times, calls)
         yield interactive(
-            new_name(setting.name, "latency", call), _CALL_TITLES[call],
-            f"All calls of all runs, {_CLOCKS[call]}; without warm-up.", "; ".join(described) + ".",
+            new_name(setting.name, "latency", call),
+            _CALL_TITLES[call],
+            f"All calls of all runs, {_CLOCKS[call]}; without warm-up.",
+            "; ".join(described) + ".",
             {"log": build} if call != "infer_once" else {"log": build, "linear": partial(build, log=False)},
-        )  # fmt: skip
+        )
 
 
 def _over_time(setting: TaskResults, mode: str, labels: Mapping[str, Label], new_name: Names) -> Iterator[Chart]:
-    for what, unit, read in (("Power", "W", _power), ("Memory", "MiB", _memory)):
+    for what, unit, read, metric in (("Power", "W", _power, power_mean), ("Memory", "MiB", _memory, memory_rss_peak)):
         drawn, kinds = [], set()
         for label, group in _labelled(setting, mode, labels):
             runs = []
@@ -183,7 +196,7 @@ def _over_time(setting: TaskResults, mode: str, labels: Mapping[str, Label], new
                     runs.append((name, *course))
             if runs:
                 drawn.append(Lines(label.title, label.place, runs))
-                score = group.scores.get("power_mean" if what == "Power" else "memory_rss_peak")
+                score = group.scores.get(metric.name)
                 kinds.add(score.provenance if score is not None else "recorded")
         if not drawn:
             continue

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import get_args
 
 import msgspec
 from markupsafe import Markup
 
 from a2perf.metrics import registry
 from a2perf.metrics.definition import Metric
-from a2perf.metrics.values import MetricValue
-from a2perf.records import Record
+from a2perf.metrics.values import Category, Lead, MetricValue
 from a2perf.report.leaderboard.ranking import Board
 from a2perf.report.leaderboard.scoring import Entry, Score
 from a2perf.report.names import WITHOUT_MODEL
@@ -20,58 +21,44 @@ from a2perf.report.ranks import DISTORTED_UNITS, ENERGY_UNITS, lacks_uncertainty
 from a2perf.report.tables import Text
 
 MODE_TITLES = {"train": "training", "inference": "evaluation", "generalization": "generalization"}
-_MAIN: dict[str, str] = {
-    "inference.returns": "Return",
-    "inference.success_rate": "Success",
-    "inference.model_calls_per_episode": "Calls per episode",
-    "inference.model_tokens_in_per_episode": "Tokens in per episode",
-    "inference.model_tokens_out_per_episode": "Tokens out per episode",
-    "inference.model_cost_per_episode": "Cost per episode",
-    "inference.model_cost_per_success": "Cost per success",
-    "inference.model_first_token_median": "Time to first token",
-    "train.energy_to_threshold": "Energy to threshold",
-    "train.time_to_threshold": "Time to threshold",
-    "train.energy_gross": "Training energy",
-    "inference.energy_per_decision": "Energy per decision",
-    "inference.processor_time_per_decision": "Processor time per decision",
-    "inference.latency_round_trip_mean": "Latency per decision",
-    "inference.memory_rss_peak": "Peak memory",
-}
-_BESIDE: dict[str, tuple[tuple[str, str], ...]] = {
-    "latency_round_trip_mean": (("latency_round_trip_median", "median"), ("latency_round_trip_p99", "p99")),
-    "processor_time_per_decision": (("processor_time_transport", "transport"),),
-}
-"""Metrics that a cell names beside its own, in the same unit."""
 _UNEVEN = 3.0
 """A mean latency of more medians than this is named."""
 _WIDTH, _MARGIN = 112, 5
 _NEVER_NEGATIVE = ("s", "kWh", "W", "bytes")
-_ALWAYS = ("inference.returns", "train.energy_to_threshold", "train.time_to_threshold")
 
 
-class BoardColumn(Record, kw_only=True):
-    """A metric as a column.
+@dataclass(frozen=True)
+class BoardColumn:
+    """A metric in a mode as a column.
 
     Attributes:
-        key: ``"<mode>.<metric>"``.
+        unit: of its values on all boards.
+        main: whether it is shown first; the reader can add others.
     """
 
-    key: str
-    title: str
+    metric: Metric
+    mode: str
     unit: str
-    direction: str
-    category: str
-    formula: str
-    main: bool = False
+    main: bool
 
     @property
-    def mode(self) -> str:
-        """Mode of the runs."""
-        return self.key.partition(".")[0]
+    def key(self) -> str:
+        """``"<mode>.<metric>"``."""
+        return f"{self.mode}.{self.metric.name}"
+
+    @property
+    def title(self) -> str:
+        """Title of the column."""
+        return column_title(self.metric, self.mode) if self.main else f"{self.metric.label}, {MODE_TITLES[self.mode]}"
+
+    @property
+    def direction(self) -> str:
+        """``"min"``, ``"max"`` or ``"none"``."""
+        return "none" if self.metric.whole_run and self.mode != "train" else self.metric.direction
 
     def value(self, entry: Entry) -> MetricValue | None:
         """Returns the entry's value, None if it has none."""
-        return entry.value(self.mode, self.key.partition(".")[2])
+        return entry.value(self.mode, self.metric.name)
 
     def comparable(self, entry: Entry) -> MetricValue | None:
         """Returns the entry's value; None if it has none, if it is only a part, or if load has distorted it."""
@@ -81,7 +68,6 @@ class BoardColumn(Record, kw_only=True):
 
 def columns_of(boards: Iterable[Board]) -> list[BoardColumn]:
     """Returns every metric that at least one entry has a value of, the main ones first."""
-    metrics = registry.all_metrics()
     present: dict[tuple[str, str], set[str]] = {}
     for board in boards:
         for row in board.rows:
@@ -89,17 +75,20 @@ def columns_of(boards: Iterable[Board]) -> list[BoardColumn]:
                 for name, value in scores.items():
                     if value.value is not None:
                         present.setdefault((mode, name), set()).add(value.unit)
+    units = {found: ", ".join(sorted(of)) for found, of in present.items()}
     main = [
-        _column(key, metrics[name], present.get((mode, name)), title=title, main=True)
-        for key, title in _MAIN.items()
-        for mode, _, name in [key.partition(".")]
-        if key in _ALWAYS or (mode, name) in present
+        BoardColumn(metric, mode, units[mode, metric.name], main=True)
+        for category in get_args(Category)
+        for mode in ("train", "inference")
+        for metric in registry.leading(Lead.COLUMN, mode)
+        if metric.category == category and (mode, metric.name) in units
     ]
+    first = {column.key for column in main}
     more = [
-        _column(f"{mode}.{name}", metric, present[mode, name], title=f"{metric.label}, {mode_title}")
-        for mode, mode_title in MODE_TITLES.items()
-        for name, metric in metrics.items()
-        if (mode, name) in present and f"{mode}.{name}" not in _MAIN
+        BoardColumn(metric, mode, units[mode, name], main=False)
+        for mode in MODE_TITLES
+        for name, metric in registry.all_metrics().items()
+        if (mode, name) in units and f"{mode}.{name}" not in first
     ]
     return [*main, *more]
 
@@ -151,9 +140,10 @@ def _beside(entry: Entry, mode: str, metric: str, scale: Scale | None) -> Iterat
     if own is None or own.value is None:
         return
     scale = scale or row_scale([own.value], own.unit)
-    for name, title in _BESIDE.get(metric, ()):
-        value = entry.value(mode, name)
+    for other in registry.beside(metric):
+        value = entry.value(mode, other.name)
         if value is not None and value.value is not None:
+            title = other.title.rpartition(", ")[2]
             yield f"{title} {written(value.value, scale).text()}"
             if title == "median" and own.value > _UNEVEN * value.value:
                 yield "few calls do most of the work"
@@ -249,10 +239,6 @@ def scales_of(board: Board, columns: Iterable[BoardColumn]) -> dict[str, Scale]:
     }
 
 
-def _column(key: str, metric: Metric, units: Collection[str] | None, *, title: str, main: bool = False) -> BoardColumn:
-    is_total = metric.whole_run and not key.startswith("train.")
-    return BoardColumn(
-        key=key, title=title, unit=", ".join(sorted(units or (metric.unit,))),
-        direction="none" if is_total else metric.direction,
-        category=metric.category, formula=metric.formula, main=main,
-    )  # fmt: skip
+def column_title(metric: Metric, mode: str) -> str:
+    """Returns the title of a metric that leads; energy of a whole run is that of training."""
+    return f"Training {metric.title.lower()}" if mode == "train" and metric.whole_run else metric.title

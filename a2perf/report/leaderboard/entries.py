@@ -21,17 +21,17 @@ from a2perf.metrics import protocol
 from a2perf.metrics.submitted import FILE, ProtocolRecord, read_submitted
 from a2perf.records import Manifest, Record, RunState, SubmissionInfo
 from a2perf.report.names import plain
+from a2perf.runs import signing
+from a2perf.runs.bundle_reading import identity_of
 from a2perf.runs.bundles.agreement import integrity
-from a2perf.runs.bundles.bundle_reading import identity_of
 from a2perf.runs.bundles.files import files_of
 from a2perf.runs.bundles.inventory import MAX_MANIFEST_BYTES, read_manifest
 from a2perf.runs.bundles.layout import MANIFEST, MODES, REPRODUCTION_SUFFIX, SIGNATURE
-from a2perf.runs.bundles.reproduction import ReproductionMark, mark_of, read_reproduction
-from a2perf.runs.bundles.submission_info import info_of
-from a2perf.runs.packed import signing
+from a2perf.runs.reproduction import ReproductionMark, mark_of, read_reproduction
 from a2perf.runs.run import BUNDLE, RunFolder
+from a2perf.runs.seed_groups import seed_key
 from a2perf.runs.stores.finding import find_runs
-from a2perf.runs.stores.seed_groups import seed_key
+from a2perf.runs.submission_info import info_of
 from a2perf.stranger_files import Kind
 
 SignatureState = Literal["signed", "unknown key", "unsigned", "invalid", "not checked"]
@@ -259,11 +259,15 @@ def find_entries(folder: Path, trust: Trust) -> tuple[list[EntryRuns], list[Brok
             made_under, against = _terms(run.path, folder, record_in)
             seeds = seed_key(identity_of(run, manifest), run)
             key = EntryKey(
-                plain(seeds.algorithm, _LONGEST_NAME) or "(no name)", plain(seeds.version, 64),
-                plain(seeds.domain, _LONGEST_NAME), plain(seeds.task, _LONGEST_NAME),
-                plain(manifest.env_id or "", _LONGEST_NAME), plain(seeds.fingerprint, 64), plain(seeds.view, 40),
+                plain(seeds.algorithm, _LONGEST_NAME) or "(no name)",
+                plain(manifest.submission.sha256, 64),  # of all files: anyone can copy code and name and add weights
+                plain(seeds.domain, _LONGEST_NAME),
+                plain(seeds.task, _LONGEST_NAME),
+                plain(manifest.env_id or "", _LONGEST_NAME),
+                plain(seeds.fingerprint, 64),
+                plain(seeds.view, 40),
                 made_under,
-            )  # fmt: skip
+            )
         except UserError as error:
             broken.append(Broken(run=label, reason=plain(error.message.replace(str(run.path), label))))
             continue
@@ -298,11 +302,13 @@ def _manifest(folder: Path) -> Manifest:
 def _line(run: RunFolder, label: str, manifest: Manifest, trust: Trust, against: list[str]) -> RunLine:
     failed = manifest.failure
     line = RunLine(
-        run=label, mode=manifest.mode, seed=manifest.root_seed,
+        run=label,
+        mode=manifest.mode,
+        seed=manifest.root_seed,
         state="unfinished" if manifest.state is RunState.RUNNING else manifest.state.value,
         failure="" if failed is None else plain(f"{failed.kind.value} in {failed.where}: {failed.message}"),
         signature=trust.signature(run.path),
-    )  # fmt: skip
+    )
     problems = list(against)
     checked = manifest.state in (RunState.FINISHED, RunState.FAILED)  # else no hashes yet
     if checked:

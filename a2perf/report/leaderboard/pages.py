@@ -48,13 +48,19 @@ _SHORT_HASH = 8
 _RANK = Column(key="rank", title="Rank", align="right", kind="rank")
 _SUBMISSION = Column(key="submission", title="Submission", first="ascending")
 _VIEW = Column(
-    key="view", title="Observes", kind="view", first="ascending",
+    key="view",
+    title="Observes",
+    kind="view",
+    first="ascending",
     hint="What the environment showed the submission; episodes and rewards are the same",
-)  # fmt: skip
+)
 _SEEDS = Column(
-    key="seeds", title="Seeds", align="right", first="descending",
+    key="seeds",
+    title="Seeds",
+    align="right",
+    first="descending",
     hint="Evaluated seeds that the score is computed from",
-)  # fmt: skip
+)
 _SIGNATURE = Column(key="signature", title="Signature", kind="signature")
 _OF_THE_PAGE = {"the protocol", "the references of the score"}
 """Terms that all tables of a task's page share."""
@@ -125,7 +131,9 @@ def task_page(
     differs = sorted({term for board in boards for term in board.differs} - _OF_THE_PAGE) if len(boards) > 1 else []
     more = [column for column in columns if not column.main]
     present = [column for column in more if any(_has(board, column) for board in boards)]
-    by_category = [(title, [c for c in present if c.category == category]) for category, title in _CATEGORIES.items()]
+    by_category = [
+        (title, [c for c in present if c.metric.category == category]) for category, title in _CATEGORIES.items()
+    ]
     return render(
         "leaderboard_task.html",
         styles=STYLES,
@@ -154,10 +162,17 @@ def board_anchor(board: Board) -> str:
     identity = "\0".join(
         str(part)
         for part in (
-            board.domain, board.env_id, board.fingerprint, board.env_kwargs, board.protocol, board.track,
-            board.reference, board.rules, board.provenance,
+            board.domain,
+            board.env_id,
+            board.fingerprint,
+            board.env_kwargs,
+            board.protocol,
+            board.track,
+            board.reference,
+            board.rules,
+            board.provenance,
         )
-    )  # fmt: skip
+    )
     return f"board-{slug(board.task, identity)}"
 
 
@@ -165,9 +180,13 @@ def who_cell(name: str, version: str, info: SubmissionInfo, top: str, warning: s
     """Returns the cell that names a submission and links to its page; ``top`` leads to the folder of the site."""
     title = submission_title(name, info)
     return Text(
-        text=title, detail=f"{name} · {version[:_SHORT_HASH]}", warning=warning, sort=title.lower(),
-        href=f"{top}submissions/{slug(name, version)}/index.html", drawing=badge(info),
-    )  # fmt: skip
+        text=title,
+        detail=f"{name} · {version[:_SHORT_HASH]}",
+        warning=warning,
+        sort=title.lower(),
+        href=f"{top}submissions/{slug(name, version)}/index.html",
+        drawing=badge(info),
+    )
 
 
 def badge(info: SubmissionInfo) -> Markup:
@@ -224,11 +243,15 @@ def _domain_table(table: DomainTable, page: ProtocolPage) -> dict[str, Any]:
         columns.append((head, [_task_cell(row, task, file) for row in rows]))
     about = [_about_row(row.info, is_ranked=bool(row.rank)) for row in rows]
     return {
-        "table": table, "sentence": result_sentence(table), "has_rank": bool(table.ranked()), "several": several,
+        "table": table,
+        "sentence": result_sentence(table),
+        "has_rank": bool(table.ranked()),
+        "several": several,
         "ranking": ranking(f"Ranking: {table.title}, best score first", columns, about, f"{table.anchor}-table"),
-        "has_views": any(row.view for row in rows), "files": [(titles[task], file) for task, file in files.items()],
+        "has_views": any(row.view for row in rows),
+        "files": [(titles[task], file) for task, file in files.items()],
         "normalised": all(board.reference for board in table.boards.values()),
-    }  # fmt: skip
+    }
 
 
 def _task_cell(row: DomainRow, task: str, file: str) -> Text:
@@ -277,7 +300,7 @@ def _board(
     ]
     for column in main:
         first: Literal["ascending", "descending"] = "ascending" if column.direction == "min" else "descending"
-        head = Column(key=column.key, title=column.title, align="right", hint=column.formula, first=first)
+        head = Column(key=column.key, title=column.title, align="right", hint=column.metric.formula, first=first)
         ranks = zip(entries, ranks_by_cost([column.comparable(entry) for entry in entries]), strict=True)
         cells = [entry_cell(entry, column.key, scales[column.key], rank) for entry, rank in ranks]
         columns.append((head, [cell if cell.sort is not None else Text() for cell in cells]))
@@ -288,11 +311,13 @@ def _board(
         for place, row in enumerate(board.rows)
     ]
     return {
-        "board": board, "anchor": anchor, "heading": _heading(board) if several else "Ranking",
+        "board": board,
+        "anchor": anchor,
+        "heading": _heading(board) if several else "Ranking",
         "ranking": ranking(f"Ranking: {title}, best score first", columns, about, f"{anchor}-table"),
         "terms": _terms(board),
         "views": [{"view": view, "svg": view.svg(f"{anchor}-{index}", "../")} for index, view in enumerate(views)],
-    }  # fmt: skip
+    }
 
 
 def _seeds_cell(entry: Entry) -> Text:
@@ -319,14 +344,17 @@ def _terms(board: Board) -> list[tuple[str, str, str]]:
     scored = protocols.scored_task(board.task, board.fingerprint, board.reference) if board.reference else None
     return [
         ("Environment", board.env_id or "not recorded", ""),
-        ("Behaviour", board.fingerprint[:12] or "not recorded",
-         "Hash of the environment's behaviour: it changes if the same actions give other rewards or observations"),
+        (
+            "Behaviour",
+            board.fingerprint[:12] or "not recorded",
+            "Hash of the environment's behaviour: it changes if the same actions give other rewards or observations",
+        ),
         ("Protocol", board.protocol or "none", "Tasks, seeds and budgets that all entries share"),
         ("Track", board.track, "Budget of training; the open track has none"),
         ("Energy", board.provenance, "Measured by a counter of the hardware or estimated by a power model"),
         ("Score", "return, not normalised" if scored is None else scored.scale, ""),
         ("Formulas", f"version {board.rules}", "Version of the formulas of all metrics"),
-    ]  # fmt: skip
+    ]
 
 
 def _has(board: Board, column: BoardColumn) -> bool:
@@ -349,5 +377,5 @@ def _embedded(boards: Sequence[Board], more: Sequence[BoardColumn]) -> Markup:
             rows[f"r{number}-{place}"] = {
                 key: [cell.sort, cell.line(detail=True)] for key, cell in found.items() if cell.sort is not None
             }
-    heads = [{"key": c.key, "title": c.title, "direction": c.direction, "formula": c.formula} for c in more]
+    heads = [{"key": c.key, "title": c.title, "direction": c.direction, "formula": c.metric.formula} for c in more]
     return embedded_json({"columns": heads, "rows": rows})

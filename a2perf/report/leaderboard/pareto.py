@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup, escape
 
+from a2perf.metrics import registry
+from a2perf.metrics.values import Lead
 from a2perf.report.figures.drawing import INK, Chart, inline_svg, new_figure, single
-from a2perf.report.leaderboard.columns import is_partial, metric_cell, score_cell
+from a2perf.report.leaderboard.columns import column_title, is_partial, metric_cell, score_cell
 from a2perf.report.leaderboard.ranking import Board, pareto_front
 from a2perf.report.leaderboard.scoring import Entry
 from a2perf.report.names import slug, submission_title
@@ -23,11 +25,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_COSTS = (
-    ("train", "energy_gross", "training energy"),
-    ("inference", "energy_per_decision", "energy per decision"),
-    ("inference", "latency_round_trip_mean", "latency per decision, mean"),
-)
 _MOST_LABELS, _LONGEST_LABEL = 12, 24
 _LABEL_HEIGHT, _LETTER_WIDTH = 0.062, 0.0145
 """Of a label, as shares of the height and width of the axes."""
@@ -99,10 +96,11 @@ class ParetoView:
 def pareto_views(board: Board, name: str) -> list[ParetoView]:
     """Returns one chart per cost that at least two ranked entries recorded."""
     views = []
-    for mode, metric, title in _COSTS:
-        points = _points(board, mode, metric)
+    costs = [(mode, metric) for mode in ("train", "inference") for metric in registry.leading(Lead.CHART, mode)]
+    for mode, metric in costs:
+        points = _points(board, mode, metric.name)
         if len(points) >= 2:
-            partial = any(is_partial(row.entry.value(mode, metric), mode, row.entry) for row in board.rows)
+            partial = any(is_partial(row.entry.value(mode, metric.name), mode, row.entry) for row in board.rows)
             noisy = any(mode in row.entry.on_noisy_hosts for row in board.rows)
             reasons = (
                 " Entries with a language model are left out: the energy of its server is not known."
@@ -110,7 +108,9 @@ def pareto_views(board: Board, name: str) -> list[ParetoView]:
                 else "",
                 " Entries with runs on a noisy host are left out." if noisy else "",
             )
-            views.append(_view(board, points, title, f"{name}-{mode}-{metric}".replace("_", "-"), "".join(reasons)))
+            title, stem = column_title(metric, mode).lower(), f"{name}-{mode}-{metric.name}".replace("_", "-")
+            scale = row_scale([point.cost for point in points], metric.unit)
+            views.append(_view(board, points, title, scale, stem, "".join(reasons)))
     return views
 
 
@@ -134,22 +134,29 @@ def _points(board: Board, mode: str, metric: str) -> list[Point]:
     chance = _no_better_than_floor([entry for entry, _ in known], intervals, normalised=bool(board.reference))
     above = [index for index in range(len(known)) if index not in chance]
     cost_ends = [  # only energies of known uncertainty have an interval
-        (cost, cost) if value.uncertainty is None or value.interval is None
+        (cost, cost)
+        if value.uncertainty is None or value.interval is None
         else (max(0.0, value.interval[0]), value.interval[1])
         for cost, (_, value) in zip(costs, known, strict=True)
-    ]  # fmt: skip
+    ]
     points = [(costs[index], *intervals[index]) for index in above]
     front = [above[place] for place in pareto_front(points, [cost_ends[index] for index in above])]
     order = front + sorted(set(range(len(known))) - set(front), key=lambda index: (costs[index], index))
     return [
         Point(
-            entry=entry, cost=costs[index], cost_interval=cost_ends[index], gain=entry.score.value or 0.0,
-            low=intervals[index][0], high=intervals[index][1], front=index in front, chance=index in chance,
+            entry=entry,
+            cost=costs[index],
+            cost_interval=cost_ends[index],
+            gain=entry.score.value or 0.0,
+            low=intervals[index][0],
+            high=intervals[index][1],
+            front=index in front,
+            chance=index in chance,
             text=(metric_cell(value).line(), score_cell(entry.score).line(detail=True)),
         )
         for index in order
         for entry, value in [known[index]]
-    ]  # fmt: skip
+    ]
 
 
 def _interval(entry: Entry) -> tuple[float, float]:
@@ -177,8 +184,7 @@ def _no_better_than_floor(
     }
 
 
-def _view(board: Board, points: Sequence[Point], title: str, name: str, left_out: str) -> ParetoView:
-    scale = row_scale([point.cost for point in points], "s" if "latency" in title else "kWh")
+def _view(board: Board, points: Sequence[Point], title: str, scale: Scale, name: str, left_out: str) -> ParetoView:
     gain_title = "normalised score" if board.reference else "return"
     front = [point for point in points if point.front]
     listed = "; ".join(f"{point.title}: {point.text[1]} at {point.text[0]}" for point in front[:_MOST_LABELS])
@@ -215,9 +221,15 @@ def _figure(points: Sequence[Point], scale: Scale, cost_title: str, gain_title: 
             continue
         colours = [_colour(points[index]) for index in indices]
         dots = axes.scatter(
-            [costs[index] for index in indices], [points[index].gain for index in indices], s=44,
-            facecolors=colours if filled else "none", edgecolors=colours, linewidths=1.3, zorder=4, clip_on=False,
-        )  # fmt: skip
+            [costs[index] for index in indices],
+            [points[index].gain for index in indices],
+            s=44,
+            facecolors=colours if filled else "none",
+            edgecolors=colours,
+            linewidths=1.3,
+            zorder=4,
+            clip_on=False,
+        )
         dots.set_urls([f"point-{index}" for index in indices])
     axes.margins(x=0.14)
     lowest, highest = min(point.low for point in points), max(point.high for point in points)
@@ -252,10 +264,15 @@ def _label(axes: Axes, points: Sequence[tuple[str, float, float, bool]]) -> None
         middle = _free(start, start + width, y, [*placed, *dots])
         placed.append((start, start + width, middle))
         axes.annotate(
-            text, (start if not left_side else x - 0.02, middle), xycoords="axes fraction",
-            ha="right" if left_side else "left", va="center", fontsize=8.5,
-            color=INK["muted" if chance else "ink"], annotation_clip=False,
-        )  # fmt: skip
+            text,
+            (start if not left_side else x - 0.02, middle),
+            xycoords="axes fraction",
+            ha="right" if left_side else "left",
+            va="center",
+            fontsize=8.5,
+            color=INK["muted" if chance else "ink"],
+            annotation_clip=False,
+        )
 
 
 def _free(start: float, end: float, wanted: float, placed: Sequence[tuple[float, float, float]]) -> float:

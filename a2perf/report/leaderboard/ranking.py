@@ -25,8 +25,17 @@ from a2perf.report.leaderboard.scoring import NOT_RECORDED, REPETITIONS, Contest
 from a2perf.report.ranks import rank_ranges
 
 _IDENTITY = (
-    "domain", "task", "env_id", "fingerprint", "env_kwargs", "protocol", "track", "reference", "rules", "provenance",
-)  # fmt: skip
+    "domain",
+    "task",
+    "env_id",
+    "fingerprint",
+    "env_kwargs",
+    "protocol",
+    "track",
+    "reference",
+    "rules",
+    "provenance",
+)
 _WORDS = {
     "env_id": "the environment",
     "fingerprint": "the environment's behaviour",
@@ -235,8 +244,12 @@ def _one_over_tasks(contestant: Contestant, places: dict[str, Ranked], tasks: li
         matrix = np.array([score.per_run for score in by_task.values()], np.float64).T
         estimate = bootstrap(matrix, repetitions=REPETITIONS, method="small")
         score = Score(
-            value=float(np.asarray(estimate.value)), low=estimate.low, high=estimate.high,
-            per_run=matrix.mean(axis=1).tolist(), n=matrix.shape[0], normalised=True,
-        )  # fmt: skip
+            value=float(np.asarray(estimate.value)),
+            low=estimate.low,
+            high=estimate.high,
+            per_run=matrix.mean(axis=1).tolist(),
+            n=matrix.shape[0],
+            normalised=True,
+        )
     name, version, view = contestant
     return OverallRow(name=name, version=version, view=view, score=score, by_task=by_task)

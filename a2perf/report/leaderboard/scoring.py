@@ -14,24 +14,24 @@ import msgspec
 import numpy as np
 
 from a2perf.metrics import registry
+from a2perf.metrics.application import returns
 from a2perf.metrics.bootstrap import bootstrap
 from a2perf.metrics.definition import provenance_over_runs
 from a2perf.metrics.protocol import ScoredTask, scored_task
 from a2perf.metrics.runs_in_mode import scored_runs
-from a2perf.metrics.values import MetricValue, not_enough
+from a2perf.metrics.system import energy_gross
+from a2perf.metrics.values import Lead, MetricValue, not_enough
 from a2perf.records import Record, SubmissionInfo
 from a2perf.report.leaderboard.entries import EntryKey, EntryRuns, RecordingFacts, RunLine
 from a2perf.report.names import plain
-from a2perf.report.provenance import noise
 from a2perf.runs.bundles.layout import MODES
 from a2perf.runs.reading import read_run
-from a2perf.runs.run import Run, RunFolder
+from a2perf.runs.run import Run, RunFolder, noise
 
 REPETITIONS = 10_000
 NOT_RECORDED = "not recorded"
 BUILDS = "code of its packages ran while they were built (python_env = 'built'), which no cost counts"
 _LARGEST = 1e100  # beyond, sums over runs overflow
-_ALWAYS = ("energy_to_threshold", "time_to_threshold")
 
 
 Contestant: TypeAlias = tuple[str, str, str]
@@ -130,25 +130,37 @@ def score_entry(entry: EntryRuns, reference: ScoredTask | None) -> Entry:
         if runs:
             threshold = None if reference is None else reference.task.threshold_return()
             found = registry.score(scored_runs(runs, mode, threshold=threshold))
-            scores[mode] = {
-                name: value
-                for name, value in found.items()
-                if value.value is not None or (mode == "train" and name in _ALWAYS)
-            }
+            # of training it lists why there is no value, such as a threshold that was never reached
+            first = [metric.name for metric in registry.leading(Lead.COLUMN, mode)] if mode == "train" else []
+            scores[mode] = {name: value for name, value in found.items() if value.value is not None or name in first}
     if reference is None:
         notes.append("no stored references for this task: the score is the return itself")
     score = _score(scores, reference)
-    kinds = [value.provenance for mode in scores.values() if (value := mode.get("energy_gross")) is not None]
+    kinds = [value.provenance for mode in scores.values() if (value := mode.get(energy_gross.name)) is not None]
     return Entry(
-        name=entry.key.name, version=entry.key.version, domain=entry.key.domain, task=entry.key.task,
-        env_id=entry.key.env_id, fingerprint=entry.key.fingerprint,
-        env_kwargs=plain(" | ".join(sorted(entry.env_kwargs))), protocol=entry.key.terms.protocol,
-        track=entry.key.terms.track, provenance=provenance_over_runs(kinds) if kinds else NOT_RECORDED,
-        reference="" if reference is None else reference.protocol, rules=registry.RULES,
-        view=entry.key.view, score=score, scores=scores, runs=entry.lines,
-        not_ranked=_reasons(entry, score, reference) + [BUILDS] * builds, notes=notes, info=entry.info,
-        recording=entry.recording, with_models=with_models, on_noisy_hosts=on_noisy_hosts,
-    )  # fmt: skip
+        name=entry.key.name,
+        version=entry.key.version,
+        domain=entry.key.domain,
+        task=entry.key.task,
+        env_id=entry.key.env_id,
+        fingerprint=entry.key.fingerprint,
+        env_kwargs=plain(" | ".join(sorted(entry.env_kwargs))),
+        protocol=entry.key.terms.protocol,
+        track=entry.key.terms.track,
+        provenance=provenance_over_runs(kinds) if kinds else NOT_RECORDED,
+        reference="" if reference is None else reference.protocol,
+        rules=registry.RULES,
+        view=entry.key.view,
+        score=score,
+        scores=scores,
+        runs=entry.lines,
+        not_ranked=_reasons(entry, score, reference) + [BUILDS] * builds,
+        notes=notes,
+        info=entry.info,
+        recording=entry.recording,
+        with_models=with_models,
+        on_noisy_hosts=on_noisy_hosts,
+    )
 
 
 def read_member(folder: RunFolder, line: RunLine) -> Run | None:
@@ -164,19 +176,23 @@ def read_member(folder: RunFolder, line: RunLine) -> Run | None:
 
 
 def _score(scores: dict[str, dict[str, MetricValue]], reference: ScoredTask | None) -> Score:
-    returns = scores.get("inference", {}).get("returns")
-    if returns is None:
+    plain = scores.get("inference", {}).get(returns.name)
+    if plain is None:
         return Score(condition="no episode of a finished evaluation", normalised=reference is not None)
-    per_run = np.array([value for value in returns.per_run if value is not None], np.float64)
+    per_run = np.array([value for value in plain.per_run if value is not None], np.float64)
     if reference is not None:
         per_run = reference.task.normalise(per_run)
     if not (np.abs(per_run) < _LARGEST).all():
         return Score(condition="a run's return is not a finite number", normalised=reference is not None)
     estimate = bootstrap(per_run, repetitions=REPETITIONS, method="small")
     return Score(
-        value=float(np.asarray(estimate.value)), low=estimate.low, high=estimate.high, per_run=per_run.tolist(),
-        n=int(per_run.size), normalised=reference is not None,
-    )  # fmt: skip
+        value=float(np.asarray(estimate.value)),
+        low=estimate.low,
+        high=estimate.high,
+        per_run=per_run.tolist(),
+        n=int(per_run.size),
+        normalised=reference is not None,
+    )
 
 
 def _reasons(entry: EntryRuns, score: Score, reference: ScoredTask | None) -> list[str]:

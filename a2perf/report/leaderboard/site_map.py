@@ -156,8 +156,12 @@ def _tables(boards: Sequence[Board], overall: Sequence[Overall]) -> list[DomainT
         # a track with a budget is part of the open one; its own tables are on the pages of its tasks
         shown = sorted((key for key in keys if key[1] == OPEN or not has_open), key=ranked, reverse=True)
         for key in shown:
-            parts = (f"{key[1]} track", f"energy {key[2]}", f"normalised by {key[3]}" if key[3] else "plain returns",
-                     f"formulas {key[4]}")  # fmt: skip
+            parts = (
+                f"{key[1]} track",
+                f"energy {key[2]}",
+                f"normalised by {key[3]}" if key[3] else "plain returns",
+                f"formulas {key[4]}",
+            )
             # the terms in which a table differs from the others of its domain
             note = ", ".join(part for place, part in enumerate(parts, 1) if len({other[place] for other in shown}) > 1)
             found = [one for one in overall if _terms(one) == _terms(groups[key][0])]

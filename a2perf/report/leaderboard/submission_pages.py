@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from a2perf.domains import domain_title, task_title, view_title
 from a2perf.metrics import registry
+from a2perf.metrics.application import returns
 from a2perf.records import SubmissionInfo
-from a2perf.report.leaderboard.columns import MODE_TITLES, entry_cell, metric_cell, scale_of, score_cell
+from a2perf.report.leaderboard.columns import MODE_TITLES, BoardColumn, entry_cell, metric_cell, scale_of, score_cell
 from a2perf.report.leaderboard.pages import STYLES, badge, board_anchor, reproduction_text, signature_text
 from a2perf.report.leaderboard.ranking import Board, Ranked
 from a2perf.report.leaderboard.scoring import Entry
@@ -18,13 +19,6 @@ from a2perf.report.tables import Column, Table, Text, columns, ranking, text_tab
 
 _MOST = 5
 """Changed files of a run that its row names."""
-_COSTS = (
-    ("inference", "success_rate", "Success"),
-    ("train", "energy_gross", "Training energy"),
-    ("inference", "energy_per_decision", "Energy per decision"),
-    ("inference", "processor_time_per_decision", "Processor time per decision"),
-    ("inference", "latency_round_trip_mean", "Latency per decision"),
-)
 
 
 def submission_page(
@@ -32,6 +26,7 @@ def submission_page(
     version: str,
     standings: Sequence[tuple[Board, Ranked]],
     pages: Sequence[ProtocolPage],
+    known: Sequence[BoardColumn],
     *,
     report: str,
     problem: str,
@@ -60,17 +55,21 @@ def submission_page(
         facts=_facts(entries),
         # identifies the submission and its content, for papers
         cite=f"{authors}{year}. {title}. a2perf submission, content {version[:16]}.{link}",
-        ranks=_ranks(entries, standings, pages),
+        ranks=_ranks(entries, standings, pages, known),
         entries=[
             {
-                "entry": entry, "title": _task(entry), "where": _where(entry, entries),
-                "protocol": entry.protocol or "none", "runs": _runs(entry), "metrics": _metrics(entry),
+                "entry": entry,
+                "title": _task(entry),
+                "where": _where(entry, entries),
+                "protocol": entry.protocol or "none",
+                "runs": _runs(entry),
+                "metrics": _metrics(entry),
             }
             for entry in entries
         ],
         report=report,
         problem=problem,
-    )  # fmt: skip
+    )
 
 
 def _task(entry: Entry) -> str:
@@ -84,7 +83,12 @@ def _where(entry: Entry, entries: Sequence[Entry]) -> str:
     return domain + (observed if any(other.view for other in entries) else "")
 
 
-def _ranks(entries: Sequence[Entry], standings: Sequence[tuple[Board, Ranked]], pages: Sequence[ProtocolPage]) -> Table:
+def _ranks(
+    entries: Sequence[Entry],
+    standings: Sequence[tuple[Board, Ranked]],
+    pages: Sequence[ProtocolPage],
+    known: Sequence[BoardColumn],
+) -> Table:
     """Returns one row per entry with its rank in every table that lists it."""
     tasks = [task for page in pages for task in page.tasks]
     files = {id(board): f"../../{task.file}#{board_anchor(board)}" for task in tasks for board in task.boards}
@@ -101,13 +105,16 @@ def _ranks(entries: Sequence[Entry], standings: Sequence[tuple[Board, Ranked]], 
         ranks.append(Text(text="not ranked" if reason else "; ".join(texts), warning=reason))
     task, protocol, rank = columns({"task": "Task", "protocol": "Protocol", "ranks": "Rank"})
     score = Column(key="score", title="Score", kind="score")
-    costs = columns({}, {f"{mode}.{metric}": title for mode, metric, title in _COSTS})
-    cells = {head: [entry_cell(entry, head.key) for entry in entries] for head in costs}
+    main = [column for column in known if column.main and column.metric is not returns]  # the score is the return
+    heads = [Column(key=column.key, title=column.title, align="right", hint=column.metric.formula) for column in main]
+    cells = {head: [entry_cell(entry, head.key) for entry in entries] for head in heads}
     held_columns = [
-        (task, named), (protocol, [Text(text=entry.protocol or "none") for entry in entries]), (rank, ranks),
+        (task, named),
+        (protocol, [Text(text=entry.protocol or "none") for entry in entries]),
+        (rank, ranks),
         (score, [score_cell(entry.score, scale_of([entry.score])) for entry in entries]),
         *((head, [cell if cell.sort is not None else Text() for cell in of]) for head, of in cells.items()),
-    ]  # fmt: skip
+    ]
     about = [{"class": "unranked" if entry.not_ranked else ""} for entry in entries]
     return ranking("Rank on each task", held_columns, about)
 
@@ -121,11 +128,17 @@ def _runs(entry: Entry) -> Table:
         else:
             files = Text(text="not checked" if run.changed is None else "hashes match")
         repeated = "" if run.reproduction is None else run.reproduction.text
-        rows.append((
-            Text(text=run.run, code=True), run.mode, str(run.seed),
-            Text(text=run.state, state=run.state, warning="; ".join(filter(None, (run.failure, repeated)))),
-            files, Text(text=run.signature.state, detail=run.signature.detail), "; ".join(run.conditions),
-        ))  # fmt: skip
+        rows.append(
+            (
+                Text(text=run.run, code=True),
+                run.mode,
+                str(run.seed),
+                Text(text=run.state, state=run.state, warning="; ".join(filter(None, (run.failure, repeated)))),
+                files,
+                Text(text=run.signature.state, detail=run.signature.detail),
+                "; ".join(run.conditions),
+            )
+        )
     heads = ("Run", "Mode", "Seed", "State", "Files", "Signature", "Warnings")
     return text_table(f"Runs on {_task(entry)}", heads, rows, texts=len(heads))
 

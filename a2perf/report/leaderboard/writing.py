@@ -20,7 +20,7 @@ from a2perf._version import __version__
 from a2perf.domains import task_title
 from a2perf.errors import UserError
 from a2perf.records import SCHEMA, Record
-from a2perf.report.leaderboard.columns import columns_of
+from a2perf.report.leaderboard.columns import BoardColumn, columns_of
 from a2perf.report.leaderboard.entries import Broken, EntryRuns, Trust, find_entries
 from a2perf.report.leaderboard.pages import empty_page, protocol_page, reproduction_text, signature_text, task_page
 from a2perf.report.leaderboard.pareto import pareto_views, static_svg
@@ -43,9 +43,19 @@ _Result = TypeVar("_Result")
 Progress: TypeAlias = Callable[[str], None]
 """Gets one line per finished step."""
 _IDENTITY = (
-    "name", "version", "domain", "task", "view", "env_id", "env_kwargs", "fingerprint", "protocol", "track",
-    "provenance", "reference",
-)  # fmt: skip
+    "name",
+    "version",
+    "domain",
+    "task",
+    "view",
+    "env_id",
+    "env_kwargs",
+    "fingerprint",
+    "protocol",
+    "track",
+    "provenance",
+    "reference",
+)
 
 
 class LeaderboardRecord(Record, kw_only=True):
@@ -135,9 +145,14 @@ def write_leaderboard(
         progress(f"scored {len(entries)} of {len(found)}: {name}")
     boards = boards_of(entries)
     record = LeaderboardRecord(
-        a2perf_version=__version__, title=title, rules=max((board.rules for board in boards), default=0),
-        overall=overall_of(boards), boards=boards, invalid=broken, others=others,
-    )  # fmt: skip
+        a2perf_version=__version__,
+        title=title,
+        rules=max((board.rules for board in boards), default=0),
+        overall=overall_of(boards),
+        boards=boards,
+        invalid=broken,
+        others=others,
+    )
     try:
         (out / SUBMISSIONS).mkdir(parents=True, exist_ok=True)
         problems = _write_reports(found, out, processes, progress) if reports else {}
@@ -155,9 +170,18 @@ def leaderboard_csv(boards: Sequence[Board]) -> str:
     """Returns one row per entry: identity, rank, score and the value of every metric, none of them rounded."""
     columns = columns_of(boards)
     names = [
-        "place", "rank", *_IDENTITY, "score", "score_low", "score_high", "runs", "not_ranked", "signature",
-        "reproduced", *(column.key for column in columns),
-    ]  # fmt: skip
+        "place",
+        "rank",
+        *_IDENTITY,
+        "score",
+        "score_low",
+        "score_high",
+        "runs",
+        "not_ranked",
+        "signature",
+        "reproduced",
+        *(column.key for column in columns),
+    ]
     rows = []
     for board in boards:
         for row in board.rows:
@@ -244,7 +268,8 @@ def _write_pages(
 ) -> None:
     boards = record.boards
     pages = protocol_pages(boards, record.overall)
-    _write_tables(record, pages, out, home)
+    columns = columns_of(boards)
+    _write_tables(record, pages, columns, out, home)
     standings: dict[tuple[str, str], list[tuple[Board, Ranked]]] = {}
     for board in boards:
         for row in board.rows:
@@ -260,6 +285,7 @@ def _write_pages(
             *submission,
             standings[submission],
             pages,
+            columns,
             report=f"{REPORT}/index.html" if folder in reported else "",
             problem=plain(problems.get(folder, "")),
             site_title=record.title,
@@ -267,9 +293,10 @@ def _write_pages(
         write_atomic(out / SUBMISSIONS / folder / "index.html", text)
 
 
-def _write_tables(record: LeaderboardRecord, pages: Sequence[ProtocolPage], out: Path, home: str) -> None:
+def _write_tables(
+    record: LeaderboardRecord, pages: Sequence[ProtocolPage], columns: Sequence[BoardColumn], out: Path, home: str
+) -> None:
     """Writes the pages of protocols and tasks with their figures, and removes those of an earlier leaderboard."""
-    columns = columns_of(record.boards)
     files: dict[str, str] = {}
     drawings: dict[str, bytes] = {}
     for page in pages:

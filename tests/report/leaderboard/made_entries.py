@@ -45,29 +45,47 @@ class Field:
         self._next = 0
 
     def evaluate(
-        self, name: str, returns: list[float], seed: int, *, latency_scale: int = 1, quality: str = "estimated",
-        noisy: bool = False, **changes: Any,
-    ) -> Path:  # fmt: skip
+        self,
+        name: str,
+        returns: list[float],
+        seed: int,
+        *,
+        latency_scale: int = 1,
+        quality: str = "estimated",
+        noisy: bool = False,
+        **changes: Any,
+    ) -> Path:
         """Writes one inference bundle with exactly these episode returns."""
         root = self._root(name, str(changes.get("task", "trot")), seed)
         path = write_inference(root, seed, count=len(returns), submission=identity(name), **changes)
         record = read_record(path / "manifest.json", Manifest)
         results = RolloutResults(
-            task=record.task, env_id="Env-v0", episodes=episodes(returns, success=True),
+            task=record.task,
+            env_id="Env-v0",
+            episodes=episodes(returns, success=True),
             costs=StepCosts(
-                steps=EPISODE_STEPS * len(returns), account="cgroup_v2", round_trip_s=2e-3, tree_s=2e-3,
-                in_calls_s=2e-3, between_calls_s=0.0, short_lived_s=0.0, transport_s=5e-5, transport_cpu_s=2e-5,
+                steps=EPISODE_STEPS * len(returns),
+                account="cgroup_v2",
+                round_trip_s=2e-3,
+                tree_s=2e-3,
+                in_calls_s=2e-3,
+                between_calls_s=0.0,
+                short_lived_s=0.0,
+                transport_s=5e-5,
+                transport_cpu_s=2e-5,
             ),
-        )  # fmt: skip
+        )
         write_record(path / "metrics" / "rollouts.json", results)
         (path / "metrics" / "inference_emissions.csv").unlink()
         kwh = 1e-6 * latency_scale * (1.0 + 0.002 * (seed - 1))  # no two measurements are equal
         report = TrackingReport(
-            mode="inference", cpu_seconds=1.0, cpu_method="cgroup_v2",
+            mode="inference",
+            cpu_seconds=1.0,
+            cpu_method="cgroup_v2",
             energy=TrackedEnergy(gross_kwh=1e-4, quality=quality, method="made", gross_uncertainty=_ONE_PERCENT),
             phases={"rollouts": PhaseCost(wall_s=1.0, cpu_seconds=0.04, energy_gross_kwh=kwh)},
             host=HostConditions(noisy=noisy, reasons=["others"] * noisy),
-        )  # fmt: skip
+        )
         (path / "metrics" / "tracking.json").write_bytes(msgspec.json.encode(report))
         return self.seal(path)
 

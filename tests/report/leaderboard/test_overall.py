@@ -22,13 +22,13 @@ def test_runs_and_tasks_are_put_together_for_those_who_entered_every_task(field:
         field.entry("better", level * 1.2, seeds=4, task=task, train=False)
     field.entry("half", 19.0, task="trot", train=False)
     field.entry("whole", 3.0, task="unknown", train=False)
-    (overall,) = write_leaderboard(
-        field.top, tmp_path / "site", references=REFERENCES, reports=False
-    ).record.overall  # fmt: skip
+    (overall,) = write_leaderboard(field.top, tmp_path / "site", references=REFERENCES, reports=False).record.overall
     assert overall.tasks == ["pace", "trot"]
     assert [(row.name, row.place, row.best, row.worst) for row in overall.rows] == [
-        ("better", 1, 1, 1), ("whole", 2, 2, 2), ("half", None, None, None),
-    ]  # fmt: skip
+        ("better", 1, 1, 1),
+        ("whole", 2, 2, 2),
+        ("half", None, None, None),
+    ]
     assert overall.rows[2].score.condition == "no rank on pace"
     matrix = np.array([[(8.0 + 0.2 * (s - 1)) / 10.0, (10.0 + 0.2 * (s - 1)) / 20.0] for s in range(4)])
     assert overall.rows[1].score.value == pytest.approx(iqm(np.ravel(matrix)))

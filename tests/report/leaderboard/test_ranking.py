@@ -45,9 +45,11 @@ def test_only_entries_that_may_be_first_lead_and_ties_lead_nothing() -> None:
 
 def test_views_of_a_task_share_a_board_with_a_row_for_each(field: Field, tmp_path: Path) -> None:
     text = {
-        "domain": "web_navigation", "task": "text_trot", "env_kwargs": {"num_websites": 10, "observation": "text"},
+        "domain": "web_navigation",
+        "task": "text_trot",
+        "env_kwargs": {"num_websites": 10, "observation": "text"},
         "view": TaskView(task="trot", arguments={"observation": "text"}),
-    }  # fmt: skip
+    }
     arrays = {"domain": "web_navigation", "env_kwargs": {"num_websites": 10}}
     field.entry("both", 12.0, train=False, **arrays)
     field.entry("both", 4.0, train=False, **text)
@@ -141,10 +143,24 @@ def test_an_entry_without_an_evaluation_stands_beside_the_others(field: Field, t
 def test_the_open_track_also_holds_those_that_kept_a_budget(field: Field, tmp_path: Path) -> None:
     def entry(name: str, track: str, value: float) -> Entry:
         return Entry(
-            version=name, domain="d", task="t", env_id="E-v0", fingerprint="f", env_kwargs="{}", name=name,
-            protocol="v1", track=track, provenance="estimated", reference="v1", rules=1, scores={}, runs=[],
-            not_ranked=[], notes=[], score=Score(value=value, low=value - 0.1, high=value + 0.1, n=3, normalised=True),
-        )  # fmt: skip
+            version=name,
+            domain="d",
+            task="t",
+            env_id="E-v0",
+            fingerprint="f",
+            env_kwargs="{}",
+            name=name,
+            protocol="v1",
+            track=track,
+            provenance="estimated",
+            reference="v1",
+            rules=1,
+            scores={},
+            runs=[],
+            not_ranked=[],
+            notes=[],
+            score=Score(value=value, low=value - 0.1, high=value + 0.1, n=3, normalised=True),
+        )
 
     entries = [entry("free", "open", 0.9), entry("thrifty", "fixed samples", 0.5), entry("lean", "fixed samples", 0.4)]
     boards = {board.track: [(row.entry.name, row.best) for row in board.rows] for board in boards_of(entries)}

@@ -104,15 +104,36 @@ def _under_protocol(field: Field, seeds: list[int], **changes: object) -> None:
         path = field.evaluate("agent", [5.0], seed, task="dog_pace", env_fingerprint=task.fingerprint)
         inside = path.relative_to(field.top / "agent-5").as_posix()
         digest = sha256_of(path / "manifest.json")
-        runs.append(SubmittedRun(
-            task="dog_pace", seed=seed, mode="inference", path=inside, state="finished", manifest_sha256=digest,
-        ))  # fmt: skip
+        runs.append(
+            SubmittedRun(
+                task="dog_pace",
+                seed=seed,
+                mode="inference",
+                path=inside,
+                state="finished",
+                manifest_sha256=digest,
+            )
+        )
     fields = {
-        "a2perf_version": "1", "protocol": "v1", "protocol_sha256": protocol.sha256("v1"),
-        "submission": identity("agent"), "track": "fixed_samples", "asked_track": "fixed_samples", "quick": False,
-        "complete": True, "rankable": True, "not_rankable": [], "tasks": ["dog_pace"], "runs": runs, "scores": {},
-        "overall": ProtocolScore(), "core": False, "recorded_at": "", "citation": "", **changes,
-    }  # fmt: skip
+        "a2perf_version": "1",
+        "protocol": "v1",
+        "protocol_sha256": protocol.sha256("v1"),
+        "submission": identity("agent"),
+        "track": "fixed_samples",
+        "asked_track": "fixed_samples",
+        "quick": False,
+        "complete": True,
+        "rankable": True,
+        "not_rankable": [],
+        "tasks": ["dog_pace"],
+        "runs": runs,
+        "scores": {},
+        "overall": ProtocolScore(),
+        "core": False,
+        "recorded_at": "",
+        "citation": "",
+        **changes,
+    }
     write_record(field.top / "agent-5" / "protocol.json", ProtocolRecord(**fields))  # type: ignore[arg-type]
 
 
@@ -166,8 +187,12 @@ def test_records_made_to_break_the_reader_cost_only_themselves(field: Field, tmp
     record = _record(field, tmp_path)
     entries = _entries(record)
     assert {entry: bool(found.not_ranked) for entry, found in entries.items()} == {
-        "honest": False, "record": False, "bytes": False, "huge": True, "seeds": True,
-    }  # fmt: skip
+        "honest": False,
+        "record": False,
+        "bytes": False,
+        "huge": True,
+        "seeds": True,
+    }
     assert "the return 1e+308 of episode 0 is too large" in entries["huge"].not_ranked[0]
     assert "manifest.json: Expected `int`" in entries["seeds"].not_ranked[0]
     assert "<x>/trot" in entries["bytes"].runs[0].run

@@ -23,7 +23,7 @@ def _run(field: Field, out: Path, capsys: pytest.CaptureFixture[str], *more: str
 
 
 def test_signed_unknown_forged_and_unsigned(field: Field, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from a2perf.runs.packed.signing import new_key, sign
+    from a2perf.runs.signing import new_key, sign
 
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
     public = new_key(ours)
@@ -41,8 +41,12 @@ def test_signed_unknown_forged_and_unsigned(field: Field, tmp_path: Path, capsys
     rows = _run(field, tmp_path / "site", capsys, "--trusted-keys", str(public))
     states = {name: row["entry"]["runs"][0]["signature"]["state"] for name, row in rows.items()}
     assert states == {
-        "signed": "signed", "stranger": "unknown key", "forged": "invalid", "broken": "invalid", "unsigned": "unsigned",
-    }  # fmt: skip
+        "signed": "signed",
+        "stranger": "unknown key",
+        "forged": "invalid",
+        "broken": "invalid",
+        "unsigned": "unsigned",
+    }
     assert rows["forged"]["place"] is None
     assert "manifest.json was changed after the run" in rows["forged"]["entry"]["not_ranked"][0]
     assert {name for name, row in rows.items() if row["place"] is not None} == {"signed", "stranger", "unsigned"}

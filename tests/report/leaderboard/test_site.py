@@ -68,9 +68,9 @@ def test_the_same_bundles_give_the_same_bytes(field: Field, tmp_path: Path) -> N
         field.top.rename(tmp_path / name)
         out = tmp_path / f"site_{name}"
         write_leaderboard(tmp_path / name, out, references=references, reports=False)
-        contents.append({
-            path.relative_to(out).as_posix(): path.read_bytes() for path in sorted(out.rglob("*")) if path.is_file()
-        })  # fmt: skip
+        contents.append(
+            {path.relative_to(out).as_posix(): path.read_bytes() for path in sorted(out.rglob("*")) if path.is_file()}
+        )
         (tmp_path / name).rename(field.top)
     assert contents[0] == contents[1]
     assert {"index.html", "leaderboard.json", "leaderboard.csv"} <= set(contents[0])
@@ -120,10 +120,22 @@ def test_words_of_strangers_stay_words(built: WrittenLeaderboard) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        HOSTILE, "../../etc/passwd", "/abs/olute", "..", "a" * 5000, "день 日本語 🙂", "\x1b[31mred\x07",
-        "\u202egnp.exe", "con", "=cmd|' /C calc'!A0", "{{ 7 * 7 }}", "a\nb", "' onmouseover='x", " ",
+        HOSTILE,
+        "../../etc/passwd",
+        "/abs/olute",
+        "..",
+        "a" * 5000,
+        "день 日本語 🙂",
+        "\x1b[31mred\x07",
+        "\u202egnp.exe",
+        "con",
+        "=cmd|' /C calc'!A0",
+        "{{ 7 * 7 }}",
+        "a\nb",
+        "' onmouseover='x",
+        " ",
     ],
-)  # fmt: skip
+)
 def test_names_of_strangers_make_safe_files_and_pages(name: str, field: Field, tmp_path: Path) -> None:
     field.entry(name, 7.0, seeds=1, train=False)
     site = tmp_path / "deep" / "site"
