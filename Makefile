@@ -19,7 +19,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Some images forbid bytecode: every process of a test then compiles what it imports, which doubles the time of a start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup packages test-docs test-packages frameworks openenv engines system assets golden demo test lint test-slow test-engines test-extras test-platforms test-arm64 test-newer-python coverage \
+.PHONY: help setup packages test-docs test-packages frameworks openenv environments test-environments engines system assets golden demo test lint test-slow test-engines test-extras test-platforms test-arm64 test-newer-python coverage \
 	bench perf-smoke references results reproduce docs lock docker hooks release clean distclean
 
 help:
@@ -38,6 +38,7 @@ help:
 	@echo "  test-docs          build the documentation site; check its links, search and accessibility in a browser"
 	@echo "  test-slow          tests that take minutes: fresh environments, lower bounds, baselines that learn"
 	@echo "  test-engines       tests that need Docker, Slurm, TensorFlow, Ray or LaTeX; installs them (root)"
+	@echo "  test-environments  play and reproduce environments of other packages"
 	@echo "  test-newer-python  the test suite on Python 3.12 and 3.13, where the robot is simulated by MuJoCo"
 	@echo "  test-extras        install every extra after the others, and step an environment of each domain"
 	@echo "  test-platforms     resolve the package for other systems, processors and Pythons, from wheels alone"
@@ -58,6 +59,7 @@ help:
 	@echo "  release            check, build and tag VERSION=X.Y.Z; DRY_RUN=1 only shows what would happen"
 	@echo "  system             install optional system packages (root on Debian)"
 	@echo "  frameworks         create .venv-tf: TF-Agents and Stable-Baselines3 beside a2perf"
+	@echo "  environments       create .venv-environments: packages with environments of others, for their tests"
 	@echo "  openenv            create .venv-openenv: the client of OpenEnv, for its tests"
 	@echo "  docker             build the images of the domains (needs a Docker engine)"
 	@echo "  clean, distclean   remove what was built or run; distclean removes .venv too"
@@ -101,7 +103,7 @@ $(FRAMEWORKS_INSTALLED): $(TF_EXAMPLE)/requirements.txt $(TF_EXAMPLE)/overrides.
 	@echo "frameworks: installing TF-Agents beside a2perf (2 GB)"
 	@VIRTUAL_ENV="$(CURDIR)/$(FRAMEWORKS)" $(BIN)/uv pip install --quiet $(EDITABLE) '.[all,dev]' \
 		--requirement $(TF_EXAMPLE)/requirements.txt --override $(TF_EXAMPLE)/overrides.txt
-	@for name in baselines placement; do VIRTUAL_ENV="$(CURDIR)/$(FRAMEWORKS)" $(BIN)/uv pip install --quiet --no-deps \
+	@for name in baselines placement datasets; do VIRTUAL_ENV="$(CURDIR)/$(FRAMEWORKS)" $(BIN)/uv pip install --quiet --no-deps \
 		$(EDITABLE) packages/$$name || exit 1; done
 	@VIRTUAL_ENV="$(CURDIR)/$(FRAMEWORKS)" $(BIN)/uv pip install --quiet $(EDITABLE) 'packages/trackers[huggingface,mlflow,tensorboard]' \
 		--requirement $(TF_EXAMPLE)/requirements.txt --override $(TF_EXAMPLE)/overrides.txt
@@ -166,6 +168,8 @@ $(PACKAGES_INSTALLED): $(INSTALLED) packages/requirements.lock $(wildcard packag
 	@VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(BIN)/uv pip install --quiet --require-hashes --requirement packages/requirements.lock
 	@for name in $(DISTRIBUTIONS); do VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(BIN)/uv pip install --quiet --no-deps \
 		--no-build-isolation $(EDITABLE) packages/$$name || exit 1; done
+	@$(BIN)/python -c "from a2perf_placement.compiling import compile_engine; compile_engine()" \
+		|| echo "packages: could not compile the placement engine now; it is compiled on first use"
 	@touch $(PACKAGES_INSTALLED)
 
 test-packages: setup packages
@@ -179,6 +183,16 @@ test-slow: setup
 	@$(BIN)/python -m pytest --hypothesis-profile search -m "not slow" $$(grep -rl "^@given" tests --include="test_*.py")
 	@if $(MAKE) --no-print-directory frameworks; then A2PERF_ONLY=tf_agents,sb3 $(FRAMEWORKS)/bin/python -m pytest tests packages/baselines/tests packages/trackers; \
 	else echo "test-slow: SKIPPED the groups tf_agents and sb3: $(FRAMEWORKS) could not be created, see above"; fi
+
+# Environments of others. Fetch and Meta-World need MuJoCo 3.3.
+OTHERS := .venv-environments
+environments: $(INSTALLED)
+	@test -x $(OTHERS)/bin/python || $(BIN)/uv venv --quiet --python $(PYTHON) $(OTHERS)
+	@VIRTUAL_ENV="$(CURDIR)/$(OTHERS)" $(BIN)/uv pip install --quiet $(EDITABLE) '.[dev]' minigrid highway-env ale-py \
+		gymnasium-robotics metaworld popgym panda-gym flappy-bird-gymnasium mo-gymnasium 'mujoco==3.3.*'
+
+test-environments: environments
+	@A2PERF_ONLY=environments A2PERF_REQUIRE=environments $(OTHERS)/bin/python -m pytest tests/domains/test_real_packages.py
 
 # Tests of engines and frameworks; none may be skipped. The programs are Debian packages, so this needs root.
 ENGINE_PACKAGES := docker.io slurmctld slurmd munge texlive-latex-base texlive-latex-recommended poppler-utils
@@ -291,4 +305,4 @@ clean:
 	rm -rf build dist runs *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 
 distclean: clean
-	rm -rf $(VENV) $(FRAMEWORKS) .venv-3.* $(EXTRAS) $(OPENENV)
+	rm -rf $(VENV) $(FRAMEWORKS) .venv-3.* $(EXTRAS) $(OPENENV) $(OTHERS)

@@ -26,20 +26,28 @@ MAGIC = (
     r"\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff",
 )
 TESTS = [
-    "tests/golden", "tests/domains", "tests/metrics", "tests/runs", "tests/cli", "tests/sandbox", "tests/fuzz",
-    "tests/submission/test_protocol.py", "tests/submission/adapters", "tests/test_storage.py",
-    "tests/test_stranger_files.py", "tests/test_plain_text.py",
-]  # fmt: skip
+    "tests/golden",
+    "tests/domains",
+    "tests/metrics",
+    "tests/runs",
+    "tests/cli",
+    "tests/sandbox",
+    "tests/fuzz",
+    "tests/submission/test_protocol.py",
+    "tests/submission/adapters",
+    "tests/test_storage.py",
+    "tests/test_stranger_files.py",
+    "tests/test_plain_text.py",
+]
 NOT_EMULATED = {
     "tests/metrics/trackers/test_process_tree.py::test_memory_threads_and_processes_of_the_whole_tree": "threads",
     "tests/metrics/trackers/test_process_tree.py::test_guard_is_followed_but_not_counted": "threads",
-    "tests/metrics/trackers/test_sampler.py::test_numbers_of_a_run_agree_with_each_other_and_with_the_kernel":
-        "memory",
+    "tests/metrics/trackers/test_sampler.py::test_numbers_of_a_run_agree_with_each_other_and_with_the_kernel": "memory",
     "tests/metrics/trackers/test_sampler.py::test_a_sampler_that_was_never_attached_stops_with_an_empty_report": "slow",
     "tests/sandbox/test_guard_accounting.py::test_anonymous_memory_pipes_and_sockets_are_counted": "memory",
     "tests/sandbox/test_sandbox_process.py::test_memory_of_one_process_is_limited": "limits",
     "tests/sandbox/test_view.py::test_network_brings_the_names_of_the_network": "network",
-}  # fmt: skip
+}
 """Tests that see QEMU's own threads, memory, limits and speed, and one of a network that the root does not have.
 
 Bubblewrap does not run at all: QEMU refuses new user namespaces.
@@ -64,8 +72,11 @@ exec env -i HOME=/root PATH=/opt/venv/bin:/usr/bin:/bin:/usr/sbin:/sbin LANG=C.U
 def main() -> int:
     """Makes the root if there is none, and returns pytest's exit status."""
     emulator = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
-    missing = [name for name, found in (("qemu-user-static", emulator), ("debootstrap", shutil.which("debootstrap")))
-               if not found]  # fmt: skip
+    missing = [
+        name
+        for name, found in (("qemu-user-static", emulator), ("debootstrap", shutil.which("debootstrap")))
+        if not found
+    ]
     if os.geteuid() or missing:
         print(f"arm64: needs root{' and apt-get install ' + ' '.join(missing) if missing else ''}", file=sys.stderr)
         return 2
@@ -78,8 +89,16 @@ def main() -> int:
     try:
         if not (ROOT / "made").exists():
             make_root()
-        inside = ["unshare", "--mount", "--propagation", "private", "bash", "-c",
-                  INSIDE.format(root=ROOT, repository=REPOSITORY), "-"]  # fmt: skip
+        inside = [
+            "unshare",
+            "--mount",
+            "--propagation",
+            "private",
+            "bash",
+            "-c",
+            INSIDE.format(root=ROOT, repository=REPOSITORY),
+            "-",
+        ]
         pytest = ["python", "-m", "pytest", "-p", "no:cacheprovider", "-m", "not slow"]
         pytest += ["-n", str(os.cpu_count()), *(f"--deselect={name}" for name in NOT_EMULATED)]
         return subprocess.run([*inside, *pytest, *(sys.argv[1:] or TESTS)], check=False).returncode
@@ -95,8 +114,22 @@ def make_root() -> None:
     pinned = re.findall(r"^([\w.-]+)==(\S+)", (REPOSITORY / "requirements.lock").read_text("utf-8"), re.MULTILINE)
     wanted = [f"{name}=={version}" for name, version in pinned if name not in WITHOUT_A_WHEEL]
     for packages in (wanted, ["--no-build-isolation", "--config-settings", "editable_mode=compat", "-e", "."]):
-        run(sys.executable, "-m", "uv", "pip", "install", "--quiet", "--no-deps", "--python-version", "3.11",
-            "--python-platform", "aarch64-manylinux_2_28", "--target", str(ROOT / SITE), *packages)  # fmt: skip
+        run(
+            sys.executable,
+            "-m",
+            "uv",
+            "pip",
+            "install",
+            "--quiet",
+            "--no-deps",
+            "--python-version",
+            "3.11",
+            "--python-platform",
+            "aarch64-manylinux_2_28",
+            "--target",
+            str(ROOT / SITE),
+            *packages,
+        )
     for script in (ROOT / SITE / "bin").iterdir():
         text = script.read_bytes().partition(b"\n")[2]
         (ROOT / "opt/venv/bin" / script.name).write_bytes(b"#!/opt/venv/bin/python\n" + text)

@@ -21,7 +21,6 @@ from docs.building import (
     commands,
     environments,
     gin_parameters,
-    import_graph,
     leaderboard,
     links,
     media_cache,
@@ -32,7 +31,7 @@ from docs.building import (
     schemas,
     staging,
 )
-from docs.building.markdown import table, with_tables
+from docs.building.markdown import with_tables
 from docs.building.pictures import film
 
 CONFIGURATION = Path(__file__).resolve().parents[1]
@@ -59,11 +58,8 @@ def sources(folder: Path, *, pictures: bool = True, cache: Path | None = None) -
     schemas.write(reference / "file_schemas.md", reference / "schemas", reference / "run_record.md")
     if pictures:
         leaderboard.write(folder / "results.md", folder / "_static" / "leaderboard", cache or folder.with_name("kept"))
-    importers = table(["path", "folder", "modules", "modules outside that import it"], import_graph.importers())
     generated = {
-        "architecture": lambda _: importers,
         "reference/attacks": attacks.block,
-        "how_to/measure_reliability_of_a_policy": lambda _: metrics.measures(),
     }
     for name, make in generated.items():
         page = folder / f"{name}.md"

@@ -152,9 +152,15 @@ def _domain_page(domain: Domain, text: str, cards: list[tuple[Environment, Filme
 
 
 def _page(
-    domain: Domain, environment: Environment, filmed: Filmed, protocol: Protocol, of_domain: str, history: str, *,
+    domain: Domain,
+    environment: Environment,
+    filmed: Filmed,
+    protocol: Protocol,
+    of_domain: str,
+    history: str,
+    *,
     known: bool,
-) -> str:  # fmt: skip
+) -> str:
     title = environment.title or environment.id
     sentence = f"{environment.summary[:1].upper()}{environment.summary[1:]}."
     env = _made(environment) if known else None
@@ -228,11 +234,15 @@ def returns_table(tasks: Iterable[Task], protocol: Protocol) -> str:
     rows = []
     for task in tasks:
         known = protocol.tasks.get(task.name)
-        rows.append([
-            code(task.name), task.title, *(_measured(known, kind) for kind in ("random", "floor", "expert")),
-            "" if known is None else known.floor,
-            "" if known is None else "core" if known.core else "yes",
-        ])  # fmt: skip
+        rows.append(
+            [
+                code(task.name),
+                task.title,
+                *(_measured(known, kind) for kind in ("random", "floor", "expert")),
+                "" if known is None else known.floor,
+                "" if known is None else "core" if known.core else "yes",
+            ]
+        )
     headers = [
         "task",
         "title",
@@ -332,11 +342,13 @@ def _tasks(protocol: Protocol) -> str:
         text += [f"## {domain.title}", "", returns_table(domain.tasks, protocol), ""]
         rows = [
             [
-                code(task.name), code(task.env_id), _mapping(task.kwargs),
+                code(task.name),
+                code(task.env_id),
+                _mapping(task.kwargs),
                 "yes" if task.name in domain.generalization_tasks else "",
             ]
             for task in domain.tasks
-        ]  # fmt: skip
+        ]
         text += [table(["task", "id", "arguments", "generalization"], rows), ""]
     return "\n".join(text)
 

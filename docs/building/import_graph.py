@@ -18,9 +18,19 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = "a2perf"
 FOUNDATIONS = "foundations"
 ORDER = (
-    "cli", "api", "datasets", "rlops", "report", "experiments", "launch", "submission",
-    "metrics", "sandbox", "domains", "runs", FOUNDATIONS,
-)  # fmt: skip
+    "cli",
+    "api",
+    "rlops",
+    "report",
+    "experiments",
+    "launch",
+    "submission",
+    "metrics",
+    "sandbox",
+    "domains",
+    "runs",
+    FOUNDATIONS,
+)
 """From top to bottom: imports point down."""
 
 
@@ -56,23 +66,6 @@ def _imported(tree: ast.Module, known: Mapping[str, ast.Module]) -> set[str]:
             if name and ("." in name or names == [name]):
                 found.add(name)
     return found
-
-
-def importers(root: Path = ROOT) -> list[list[str]]:
-    """Returns a row per path of ``docs/architecture.md``: its folder, modules in it, and modules outside by room."""
-    rows = []
-    for name, folder in (
-        ("a step", "submission.participant"),
-        ("a joule", "metrics.trackers"),
-        ("a curve", "runs.events"),
-    ):
-        prefix = f"{PACKAGE}.{folder}"
-        inside = {module for module in modules(root) if f"{module}.".startswith(f"{prefix}.")}
-        outside = sorted(module for module, found in imports(root).items() if module not in inside and found & inside)
-        rooms = Counter(module.split(".")[1] for module in outside)
-        by_room = ", ".join(f"{room} {rooms[room]}" for room in sorted(rooms))
-        rows.append([name, f"`{folder.replace('.', '/')}`", str(len(inside)), f"{len(outside)}: {by_room}"])
-    return rows
 
 
 def cycles(graph: Mapping[str, frozenset[str]]) -> list[list[str]]:

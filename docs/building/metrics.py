@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import get_args
 
-from a2perf.metrics import policy_reliability
 from a2perf.metrics.definition import Metric
 from a2perf.metrics.registry import all_metrics
 from a2perf.metrics.values import Category
@@ -19,12 +17,6 @@ _TITLES = {
     "data": "Data: what the training data cost",
 }
 _BETTER = {"max": "higher", "min": "lower", "none": "neither"}
-
-
-def measures() -> str:
-    """Returns the table of the metrics of policy reliability; of pass^k and pass@k the first."""
-    found = [one for one in policy_reliability.metrics() if not re.search(r"_[2-9]$", one.name)]
-    return table(["metric", "formula", "needs"], [[code(one.name), one.formula, one.needs] for one in found])
 
 
 def write(path: Path) -> None:

@@ -81,9 +81,12 @@ def execute(path: Path, folder: Path) -> NotebookNode:
         shutil.copytree(REPOSITORY / "results", folder / "results", ignore=shutil.ignore_patterns("__pycache__"))
     with _kernel_variables():
         client = NotebookClient(
-            notebook, timeout=TIMEOUT_S, kernel_name="python3", resources={"metadata": {"path": str(work)}},
+            notebook,
+            timeout=TIMEOUT_S,
+            kernel_name="python3",
+            resources={"metadata": {"path": str(work)}},
             extra_arguments=["--log-level=ERROR"],  # not the warning that the kernel listens on the loopback interface
-        )  # fmt: skip
+        )
         return client.execute()
 
 

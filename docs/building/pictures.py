@@ -261,6 +261,12 @@ def write_animation(recording: Recording, path: Path, scene: Scene, *, quality: 
     if recording.ended:
         durations = [*durations[:-1], round(1000 * HOLD_S)]
     first.save(
-        path, save_all=True, append_images=others, duration=durations, loop=0, lossless=scene.lossless,
-        quality=quality, method=4,
-    )  # fmt: skip
+        path,
+        save_all=True,
+        append_images=others,
+        duration=durations,
+        loop=0,
+        lossless=scene.lossless,
+        quality=quality,
+        method=4,
+    )

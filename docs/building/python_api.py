@@ -16,14 +16,24 @@ import a2perf
 GROUPS = {
     "Environments": ("tasks", "make", "make_vec"),
     "Run": ("evaluate", "train", "submit", "check", "track", "reproduce"),
-    "Read and compare": ("read_run", "read_runs", "score", "compare", "time_to_result", "open_dataset"),
+    "Read and compare": ("read_run", "read_runs", "score", "compare"),
     "Write": ("write_report", "write_leaderboard"),
     "Types": (
-        "Result", "Runs", "Scores", "Table", "Comparison", "TaskInfo", "Tasks", "Submitted", "CheckReport", "Tracked",
-        "OfflineDataset", "Reproduced", "RunSettings",
+        "Result",
+        "Runs",
+        "Scores",
+        "Table",
+        "Comparison",
+        "TaskInfo",
+        "Tasks",
+        "Submitted",
+        "CheckReport",
+        "Tracked",
+        "Reproduced",
+        "RunSettings",
     ),
     "Errors": ("UserError", "RunFailed"),
-}  # fmt: skip
+}
 
 _SECTIONS = ("Args", "Attributes", "Returns", "Yields", "Raises", "Example", "Examples")
 _SKIP = re.compile(r" *# doctest: \+\w+")

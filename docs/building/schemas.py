@@ -17,9 +17,17 @@ from docs.building.markdown import code, described_with_bases, summary, table
 
 _SOURCE = Path(a2perf.__file__).parent
 _UNITS = {
-    "s": "s", "ns": "ns", "bytes": "bytes", "kwh": "kWh", "w": "W", "hz": "1/s", "kg": "kg", "gb": "GB", "j": "J",
+    "s": "s",
+    "ns": "ns",
+    "bytes": "bytes",
+    "kwh": "kWh",
+    "w": "W",
+    "hz": "1/s",
+    "kg": "kg",
+    "gb": "GB",
+    "j": "J",
     "percent": "%",
-}  # fmt: skip
+}
 _PAGE_ROW = re.compile(r"^\| (`[^|]*`) \| (.*) \|$", re.MULTILINE)
 
 

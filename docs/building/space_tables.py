@@ -115,8 +115,10 @@ def _motors() -> list[str]:
 
 
 def _quadruped_actions() -> list[Part]:
-    return [Part(index, index + 1, f"{motor}: offset from its default angle", "rad") for index, motor in
-            enumerate(_motors())]  # fmt: skip
+    return [
+        Part(index, index + 1, f"{motor}: offset from its default angle", "rad")
+        for index, motor in enumerate(_motors())
+    ]
 
 
 def _quadruped_observations() -> list[Part]:
@@ -167,7 +169,8 @@ _WEB_ARRAYS = {
     "dom_elements_mask": ("1 for each listed element", ""),
     "dom_features": (
         "per element: focused, clicked in this episode, new since the last observation, is a `div`; left, top, width "
-        "and height as shares of the largest width and height", "",
+        "and height as shares of the largest width and height",
+        "",
     ),
     "dom_profile_joint_mask": ("1 if both the profile row and the element exist", ""),
     "profile_key": ("tokens of the profile's keys, sorted; row 0 is `_dummy`", "token"),
@@ -175,7 +178,7 @@ _WEB_ARRAYS = {
     "profile_value": ("tokens of the profile's values", "token"),
     "profile_value_mask": ("1 for a token of `profile_value`", ""),
     "time_step": ("steps taken in this episode", "steps"),
-}  # fmt: skip
+}
 
 
 # --- Circuit training -------------------------------------------------------------------------------------------------
@@ -194,10 +197,10 @@ _CIRCUIT_ARRAYS = {
     "locations_y": ("y of each macro and port cluster", "share of canvas width + height"),
     "is_node_placed": ("1 for each placed macro and for port clusters", ""),
     "current_node": ("index of the macro to place now", ""),
-    "mask": ("1 for each cell where the current macro fits; also `info[\"action_mask\"]`", ""),
+    "mask": ('1 for each cell where the current macro fits; also `info["action_mask"]`', ""),
     "fake_net_heatmap": ("attraction of each cell by extra nets of the engine; 0 without them", ""),
     "netlist_index": ("number of the netlist, for training on several designs", ""),
-}  # fmt: skip
+}
 
 ACTIONS: Mapping[str, Callable[[], list[Part]]] = {"quadruped_locomotion": _quadruped_actions}
 """Domain -> rows of a continuous action space."""

@@ -120,7 +120,7 @@ PHRASES = (
         r"\bclass (?:Asked|Conducted|Happening|Ended|Made|Shown|Cohort|Setting|Owner|Player|Worlds|Course)\b",
         "SubmitRequest, ExperimentResult, Event, ExitStatus, SeedGroup, TaskResults, ...",
     ),
-    Phrase("module names", r"\breference_control\b|\btest_websites\b", "residual_control, sample_websites"),
+    Phrase("module names", r"\breference_control\b", "residual_control"),
 )
 
 

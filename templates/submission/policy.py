@@ -1,7 +1,8 @@
 """The policy that `train.py` improves and `inference.py` uses: linear in its weights, in plain NumPy.
 
 If actions are numbers (quadruped locomotion), there is one weight per action and observation. In all other tasks the
-policy chooses one of the possible actions: each has a few features, and the one with the highest score wins.
+policy chooses one of the possible actions: each has a few features, and the one with the highest score wins. In an
+environment that is not a2perf's they are the observation, with other weights for each action.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from gymnasium import spaces
 from a2perf.domains.web_navigation.page.vocabulary import UnlockedVocabulary
 from a2perf.errors import UserError
 
+OURS = {"mask", "dom_elements", "page"}  # observations of a2perf's tasks have one of these parts
 BUCKETS = 512  # words of web navigation share this many weights
 WORDS = UnlockedVocabulary().save()  # the number of each word in the observations of web navigation
 CLICKED = [WORDS["button"], WORDS["a"]]
@@ -31,31 +33,42 @@ class Policy:
     """
 
     def __init__(self, env):
-        space = env.action_space
+        space, self.seen = env.action_space, env.observation_space
         self.space = space if isinstance(space, spaces.Box) else None
-        if self.space is not None:
-            self.weights = np.zeros((int(np.prod(space.shape)), int(np.prod(env.observation_space.shape)) + 1))
-        elif isinstance(space, spaces.Dict):
+        self.choices = None
+        if isinstance(space, spaces.Dict):
             raise UserError("one action of this task is a whole placement", hint="a2perf init DIR --template placer")
-        else:
+        if not OURS.isdisjoint(getattr(self.seen, "spaces", ())):
             self.weights = np.zeros(BUCKETS)
+            return
+        try:
+            inputs = spaces.flatdim(self.seen) + 1
+        except (NotImplementedError, ValueError):
+            raise UserError(f"this policy cannot read {self.seen}", hint="write your own in policy.py") from None
+        if isinstance(space, spaces.Box):
+            self.weights = np.zeros((int(np.prod(space.shape)), inputs))
+        elif isinstance(space, spaces.Discrete):
+            self.choices = np.arange(int(space.n)) + int(space.start)
+            self.weights = np.zeros(len(self.choices) * inputs)
+        else:
+            raise UserError(f"this policy cannot act in {space}", hint="write your own in policy.py")
 
     def act(self, observation):
         """Returns the best action."""
         if self.space is not None:
-            return self._bounded(self.weights @ _with_one(observation))
-        actions, index, value = candidates(observation)
+            return self._bounded(self.weights @ self._inputs(observation))
+        actions, index, value = self._candidates(observation)
         return actions[int(np.argmax(self._scores(index, value)))]
 
     def explore(self, observation, rng):
         """Returns a random action, and the gradient of the logarithm of its probability by the weights."""
         if self.space is not None:
-            inputs = _with_one(observation)
+            inputs = self._inputs(observation)
             spread = (self.space.high - self.space.low).ravel() / 20
             noise = rng.standard_normal(len(spread))
             gradient = np.outer(noise, inputs) / np.linalg.norm(inputs)
             return self._bounded(self.weights @ inputs + spread * noise), gradient / 100  # small, careful steps
-        actions, index, value = candidates(observation)
+        actions, index, value = self._candidates(observation)
         scores = self._scores(index, value)
         chances = np.exp(scores - scores.max())
         chances /= chances.sum()
@@ -65,16 +78,22 @@ class Policy:
         np.add.at(gradient, index[chosen], value[chosen])
         return actions[chosen], gradient
 
+    def _inputs(self, observation):
+        return np.append(spaces.flatten(self.seen, observation), 1.0)
+
+    def _candidates(self, observation):
+        if self.choices is None:
+            return candidates(observation)
+        inputs = self._inputs(observation)
+        index = np.arange(self.weights.size).reshape(len(self.choices), -1)
+        return self.choices.tolist(), index, np.broadcast_to(inputs / np.linalg.norm(inputs), index.shape)
+
     def _bounded(self, numbers):
         low, high = self.space.low, self.space.high
         return np.clip(numbers.reshape(low.shape), low, high).astype(self.space.dtype)
 
     def _scores(self, index, value):
         return (self.weights[index] * value).sum(axis=1)
-
-
-def _with_one(observation):
-    return np.append(np.ravel(observation), 1.0)
 
 
 def candidates(observation):
