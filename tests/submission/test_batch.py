@@ -198,3 +198,16 @@ def test_rows_of_nested_values() -> None:
     for wrong in (np.array(1), "ab", None, {}, {"x": [1], "y": [1, 2]}, [1, 2, 3]):
         with pytest.raises(BadAnswer, match=r"rows for 2 observations"):
             actions_of(wrong, 2)
+
+
+def test_rows_are_stacked_into_earlier_memory_only_if_they_fit() -> None:
+    memory: Any = None
+    for dtype, width, count in (("f4", 3, 2), ("f4", 3, 2), ("f8", 3, 2), ("f8", 5, 2), ("f8", 5, 4), ("f8", 5, 4)):
+        rows = [{"a": np.full(width, row, dtype), "b": row, "c": "text"} for row in range(count)]
+        earlier, memory = memory, stacked(rows, memory)
+        assert memory["a"].dtype == dtype
+        assert memory["a"].tolist() == [[row] * width for row in range(count)]
+        assert memory["b"].tolist() == list(range(count))
+        assert memory["c"] == ["text"] * count
+        fits = earlier is not None and (earlier["a"].dtype, earlier["a"].shape) == (memory["a"].dtype, (count, width))
+        assert (earlier is not None and earlier["a"] is memory["a"]) == fits

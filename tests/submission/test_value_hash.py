@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from a2perf.submission.evaluator.playing.step_trace import value_hash
-from a2perf.submission.participant.shared_region import PackedArrays
+from a2perf.submission.evaluator.playing.step_trace import StepTrace, value_hash
+from a2perf.submission.participant.shared_region import Layout, PackedArrays
 from tests.made_submissions import policy, write_submission
 from tests.participants import make_participant
 
@@ -113,3 +113,22 @@ def test_an_observation_has_the_same_hash_as_it_was_sent(tmp_path: Path) -> None
             ):
                 process.infer(observation)
     assert (seen, packed_ones) == (108, 48)
+
+
+@given(st.lists(st.sets(st.sampled_from("abcd")), min_size=2, max_size=12), st.sampled_from([40_000, 17, 3]))
+def test_a_hash_that_continues_is_that_of_the_whole_observation(changes: list[set[str]], size: int) -> None:
+    """Environments reuse their memory, and 0.0 and -0.0 are equal but not the same."""
+    observation = {name: np.full(number * size, np.nan, "f4") for number, name in enumerate("abcd", 1)}
+    layout = Layout.of(("infer", observation))
+    assert layout is not None
+    layout.open(bytearray(layout.size))
+    trace, expected = StepTrace(), []
+    for changed in changes:
+        for name in changed:
+            first = observation[name][0]
+            observation[name][0] = -first if first == 0 else 0.0
+        assert layout.write(("infer", observation))
+        expected.append(value_hash({name: array.copy() for name, array in observation.items()}))
+        assert value_hash(observation, layout.packed) == expected[-1]
+        trace.see(observation, None)
+    assert trace.record()["observation_digest"] == expected

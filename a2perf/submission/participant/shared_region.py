@@ -27,6 +27,8 @@ ALIGNMENT: Final = 64
 DTYPES: Final = frozenset(
     ("|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f2", "<f4", "<f8", "<c8", "<c16")
 )
+_SMALL_BYTES = 1 << 12  # to hash all of it takes about as long as a comparison
+_COMPARED_BYTES = 1 << 17  # larger arrays are rows of a batch, or change at every step
 _F_SEAL_FUTURE_WRITE = 0x10  # linux/fcntl.h; Python has no constant for it
 
 
@@ -96,10 +98,15 @@ class PackedArrays(NamedTuple):
     Attributes:
         structure: name, dtype and shape of each array, in their order.
         words: the memory as 64-bit words; bytes between two arrays are 0.
+        parts: the words of each array; empty if there is little to gain from ``states``.
+        states: of each array from the first on, what a reader has computed from it and those before it. A write removes
+            those of the first array that it changes and of all after it.
     """
 
     structure: tuple[tuple[str, str, tuple[int, ...]], ...]
     words: np.ndarray[Any, np.dtype[np.uint64]]
+    parts: tuple[np.ndarray[Any, np.dtype[np.uint64]], ...]
+    states: list[Any]
 
 
 class Layout:
@@ -112,6 +119,7 @@ class Layout:
         self._word, self._names = word, names
         self._places = [(array.shape, array.dtype, offset) for array, offset in zip(arrays, offsets, strict=True)]
         self._targets: list[np.ndarray[Any, Any]] = []
+        self._written: list[bytes] = []
 
     @classmethod
     def of(cls, value: Any) -> Layout | None:
@@ -134,18 +142,29 @@ class Layout:
         self._targets = [numpy.ndarray(shape, dtype, memory, offset) for shape, dtype, offset in self._places]
         words = numpy.frombuffer(memory, numpy.uint64, self.size // 8)
         words[:] = 0
+        self._written = [b""] * len(self._targets)
         pairs = zip(self._names or ("",), self._places, strict=True)
-        self.packed = PackedArrays(tuple((name, dtype.str, shape) for name, (shape, dtype, _) in pairs), words)
+        structure = tuple((name, dtype.str, shape) for name, (shape, dtype, _) in pairs)
+        ends = [*(offset // 8 for _, _, offset in self._places[1:]), len(words)]
+        parts = tuple(words[start:end] for start, end in itertools.pairwise([0, *ends]))
+        self.packed = PackedArrays(structure, words, parts if self.size > _SMALL_BYTES else (), [])
 
     def write(self, value: tuple[Any, Any]) -> bool:
-        """Copies the arrays of a request to their places; returns False if it has another layout."""
+        """Copies the arrays of a request that changed to their places; returns False if it has another layout."""
         word, content = value
         if word != self._word or (tuple(content) if type(content) is dict else None) != self._names:
             return False
-        for array, target in zip((content,) if self._names is None else content.values(), self._targets, strict=True):
+        assert self.packed is not None
+        most = _COMPARED_BYTES if self.packed.parts else 0
+        arrays = (content,) if self._names is None else content.values()
+        for number, (array, target) in enumerate(zip(arrays, self._targets, strict=True)):
             if type(array) is not type(target) or array.dtype != target.dtype or array.shape != target.shape:
                 return False
-            target[...] = array
+            written = array.tobytes() if array.nbytes <= most else b""
+            if not written or written != self._written[number]:
+                target[...] = array
+                self._written[number] = written
+                del self.packed.states[number:]
         return True
 
     def read(self, data: bytearray) -> tuple[str, Any]:

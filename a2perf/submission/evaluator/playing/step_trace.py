@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from a2perf.submission.participant.shared_region import Layout, PackedArrays
 
@@ -70,8 +71,23 @@ def value_hash(value: Any, packed: PackedArrays | None = None) -> int:
         return _integer_hash(value)
     if packed is None:
         packed = _packed(value)
-    digest = hashlib.blake2b(packed.words.data, digest_size=4, person=_structure_hash(packed.structure))
-    return int.from_bytes(digest.digest(), "little")
+    states = packed.states
+    if not packed.parts:
+        digest = _begun(packed.words, packed)
+        return int.from_bytes(digest.digest(), "little")
+    # Of a page or a board most arrays are those of the step before: the hash continues at the first that changed.
+    for part in packed.parts[len(states) :]:
+        if states:
+            digest = states[-1].copy()
+            digest.update(part.data)
+        else:
+            digest = _begun(part, packed)
+        states.append(digest)
+    return int.from_bytes(states[-1].digest(), "little")
+
+
+def _begun(words: NDArray[np.uint64], packed: PackedArrays) -> hashlib.blake2b:
+    return hashlib.blake2b(words.data, digest_size=4, person=_structure_hash(packed.structure))
 
 
 @functools.lru_cache(_MOST_INTEGERS)

@@ -89,6 +89,7 @@ class ParticipantProcess:
         self._confined: Confined | None = None
         self._connection: Connection | None = None
         self._calls = 0
+        self._stacked: Any = None
         self._cancelled = False
         self._started_at: float | None = None
         self._time_limit_s: float | None = None
@@ -249,7 +250,8 @@ class ParticipantProcess:
         """
         self._calls += 1
         where = f"infer_batch (call {self._calls})"
-        request = ("infer_batch", stacked(observations))
+        self._stacked = stacked(observations, self._stacked)
+        request = ("infer_batch", self._stacked)
         reply, elapsed = self._exchange(
             request, where, self._spec.call_timeout_s, on_observation=lambda *sent: on_sent()
         )
