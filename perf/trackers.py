@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+START_S = 2.0  # the counters are open and the samples of the first second taken
 CHILD = "import time\nt = time.process_time()\nwhile time.process_time() - t < {seconds}: pass\n"
 PARENT = """
 import subprocess, sys
@@ -56,7 +57,7 @@ def import_cost(repeats: int = 5) -> dict[str, float]:
 
 
 def sampling_cost(seconds: float, processes: int = 20) -> dict[str, float]:
-    """Processor time of 1 Hz sampling of a tree of sleeping processes, in percent of one core."""
+    """Processor time of 1 Hz sampling of a tree of sleeping processes, in percent of one core; also without its start."""
     from a2perf.metrics.trackers.sampler import Sampler
 
     tree = subprocess.Popen(
@@ -70,7 +71,10 @@ def sampling_cost(seconds: float, processes: int = 20) -> dict[str, float]:
         sampler = Sampler(directory=Path(folder), with_codecarbon=False)
         before = time.process_time()
         sampler.attach(tree.pid)
-        time.sleep(seconds)
+        time.sleep(START_S)
+        started = time.process_time()
+        time.sleep(seconds - START_S)
+        steady = (time.process_time() - started) / (seconds - START_S)
         report = sampler.stop()
         whole = time.process_time() - before
     tree.communicate(b"")
@@ -79,6 +83,7 @@ def sampling_cost(seconds: float, processes: int = 20) -> dict[str, float]:
         "seconds": report.wall_s,
         "samples": report.samples,
         "own_percent_of_one_core": report.own_cpu_percent,
+        "steady_percent_of_one_core": 100 * steady,
         "whole_evaluator_percent": 100 * whole / report.wall_s,
     }
 

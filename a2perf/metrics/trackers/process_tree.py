@@ -221,11 +221,9 @@ class ProcTree:
     def _find_members(self) -> dict[int, ProcessStat]:
         members: dict[int, ProcessStat] = {}
         candidates: dict[int, tuple[ProcessStat, int]] = {}
-        outside: set[tuple[int, int]] = set()
-        for pid, inode in procfs.list_processes():
-            if (pid, inode) in self._outside:
-                outside.add((pid, inode))
-                continue
+        listed = set(procfs.list_processes())
+        outside = self._outside & listed
+        for pid, inode in listed - outside:
             stat = procfs.read_stat(pid)
             if stat is None:
                 continue

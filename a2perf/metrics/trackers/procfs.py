@@ -106,8 +106,8 @@ def read_storage_io(pid: int) -> tuple[int, int] | None:
     text = _read(f"/proc/{pid}/io")
     if not text:
         return None
-    values = dict(line.split(b": ", 1) for line in text.splitlines())
-    return int(values[b"read_bytes"]), int(values[b"write_bytes"])
+    fields = text.split()  # pairs of name and value; those to storage are the fifth and sixth
+    return int(fields[9]), int(fields[11])
 
 
 def read_pss(pid: int) -> int | None:

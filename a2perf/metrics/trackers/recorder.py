@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import platform
 import uuid
@@ -328,7 +329,7 @@ class Recorder:
                 **asdict(factor),  # its place; the file has no column for the rest
                 "os": host.os,
                 "python_version": platform.python_version(),
-                "codecarbon_version": importlib.metadata.version("codecarbon"),
+                "codecarbon_version": _codecarbon_version(),
                 "cpu_count": host.cpu_count,
                 "cpu_model": host.cpu_model,
                 "gpu_count": gpu.count,
@@ -342,3 +343,9 @@ class Recorder:
                 "quality": energy.quality,
             },
         )
+
+
+@functools.cache
+def _codecarbon_version() -> str:
+    """Returns the version; to look it up costs as much as a row with all its numbers."""
+    return importlib.metadata.version("codecarbon")

@@ -17,7 +17,7 @@ model
 from __future__ import annotations
 
 import math
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 
 from a2perf.runs.tracking_record import COMPONENTS, JOULES_PER_KWH, EnergyUncertainty, TrackingReport
 
@@ -58,11 +58,11 @@ class Contributions:
 
     def standard(self) -> float:
         """Returns the combined standard uncertainty in joules."""
-        return math.hypot(*astuple(self))
+        return math.hypot(*vars(self).values())
 
     def scaled(self, factor: float) -> Contributions:
         """Returns the contributions to a part of the energy."""
-        return Contributions(*(factor * value for value in astuple(self)))
+        return Contributions(*(factor * value for value in vars(self).values()))
 
     def record(self, pue: float) -> EnergyUncertainty:
         """Returns the record in kilowatt-hours; the power usage effectiveness is taken as exact."""
