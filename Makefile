@@ -19,7 +19,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Some images forbid bytecode: every process of a test then compiles what it imports, which doubles the time of a start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup packages test-docs test-packages frameworks openenv environments test-environments engines system assets golden demo test lint test-slow test-engines test-extras test-platforms test-arm64 test-newer-python coverage \
+.PHONY: help setup packages test-docs test-packages frameworks openenv environments test-environments engines system assets golden demo test lint test-slow test-engines test-extras test-platforms test-arm64 test-newer-python test-pybullet coverage \
 	bench perf-smoke references results reproduce docs lock docker hooks release clean distclean
 
 help:
@@ -40,6 +40,7 @@ help:
 	@echo "  test-engines       tests that need Docker, Slurm, TensorFlow, Ray or LaTeX; installs them (root)"
 	@echo "  test-environments  play and reproduce environments of other packages"
 	@echo "  test-newer-python  the test suite on Python 3.12 and 3.13, where the robot is simulated by MuJoCo"
+	@echo "  test-pybullet      compile PyBullet on Python 3.12 and 3.13, and play the recorded episodes"
 	@echo "  test-extras        install every extra after the others, and step an environment of each domain"
 	@echo "  test-platforms     resolve the package for other systems, processors and Pythons, from wheels alone"
 	@echo "  test-arm64         tests in an emulated ARM64 system (root, debootstrap, QEMU 10)"
@@ -231,6 +232,15 @@ test-newer-python: $(NEWER)
 	@set -e; for version in $(NEWER_PYTHONS); do \
 		A2PERF_WITHOUT="$(A2PERF_WITHOUT),pybullet" A2PERF_REQUIRE=mujoco \
 			.venv-$$version/bin/python -m pytest -n $(WORKERS) -m "not slow and not site" $(NEWER_TESTS); \
+	done
+
+# PyBullet is compiled from its sources (6 minutes of processor time and a C++ compiler, once per Python), and plays the recorded episodes.
+test-pybullet: $(NEWER)
+	@set -e; for version in $(NEWER_PYTHONS); do \
+		export VIRTUAL_ENV="$(CURDIR)/.venv-$$version"; uv="$$VIRTUAL_ENV/bin/uv"; \
+		"$$uv" pip install --quiet pybullet==3.2.7; \
+		A2PERF_REQUIRE=pybullet "$$VIRTUAL_ENV/bin/python" -m pytest tests/domains/quadruped_locomotion; \
+		"$$uv" pip uninstall --quiet pybullet; \
 	done
 
 # Each extra after the others, in one environment: every domain is imported, and environments of it step. A wheel of torch
