@@ -57,7 +57,7 @@ def import_cost(repeats: int = 5) -> dict[str, float]:
 
 
 def sampling_cost(seconds: float, processes: int = 20) -> dict[str, float]:
-    """Processor time of 1 Hz sampling of a tree of sleeping processes, in percent of one core; also without its start."""
+    """Processor time of 1 Hz sampling of a tree of sleeping processes, in percent of one core."""
     from a2perf.metrics.trackers.sampler import Sampler
 
     tree = subprocess.Popen(

@@ -40,15 +40,15 @@ class Condition:
     """A remark that readers of the numbers need."""
 
     where: str
-    anchor: str
+    href: str
     text: str
 
 
 def shared(conditions: Sequence[Condition]) -> dict[str, list[tuple[str, str]]]:
-    """Returns each distinct remark once, in order, with everything that it is about, as (where, anchor)."""
+    """Returns each distinct remark once, in order, with everything that it is about, as (where, link)."""
     places: dict[str, dict[tuple[str, str], None]] = {}
     for condition in conditions:
-        places.setdefault(condition.text, {})[condition.where, condition.anchor] = None
+        places.setdefault(condition.text, {})[condition.where, condition.href] = None
     return {text: list(where) for text, where in places.items()}
 
 
@@ -68,7 +68,7 @@ class Report:
     """The content of a report.
 
     Attributes:
-        own_charts: each run has its own charts; a large report has none.
+        own_charts: each run has its own charts and is on the page; a large report has a page per run instead.
     """
 
     title: str
@@ -124,7 +124,7 @@ def make_report(
         by_root.setdefault(run.root, []).append(run)
     roots = [root_section(label, held, new_name, profile, own_charts) for label, held in by_root.items()]
     sections = [section for root in roots for section in root.runs]
-    anchors = {section.run.key: section.anchor for section in sections}
+    links = {section.run.key: section.href for section in sections}
     own, problems = added_sections(results, new_name)
     conditions += conditions_of_runs(sections)
     conditions += [Condition(f"report section {name}", "", plain_text(reason)) for name, reason in problems.items()]
@@ -132,7 +132,7 @@ def make_report(
     made_title = ", ".join(title_of(labels, name) for name in algorithms) or "a2perf report"
     if len(algorithms) > 3:
         made_title = f"{len(algorithms)} submissions on {counted(len(results), 'task')}"
-    first = summary_of(results, [part.anchor for part in settings], labels, runs, anchors)
+    first = summary_of(results, [part.anchor for part in settings], labels, runs, links)
     return Report(
         title=plain_text(title) if title else made_title,
         overview=_overview(runs),
@@ -142,7 +142,7 @@ def make_report(
         across=across_tasks(results, labels, new_name),
         added=own,
         run_table=run_table(sections),
-        sources=provenance.sources_table(results, labels, anchors),
+        sources=provenance.sources_table(results, labels, links),
         conditions=conditions,
         roots=roots,
         own_charts=own_charts,
@@ -198,15 +198,15 @@ def conditions_of_setting(
             if value_of is not None and value_of.value is None and (value_of.condition or "").startswith("not enough"):
                 missing.setdefault(value_of.condition or "", []).append(label)
         texts.update(dict.fromkeys(f"{condition}: {', '.join(metrics)}" for condition, metrics in missing.items()))
-        found += [Condition(where, anchor, text) for text in texts]
+        found += [Condition(where, f"#{anchor}", text) for text in texts]
     for section in table.sections:
         for row in section.rows:
             if row.remark:
-                found.append(Condition(title, anchor, f"{row.label}, {MODE_WORDS[section.mode]}, {row.remark}"))
+                found.append(Condition(title, f"#{anchor}", f"{row.label}, {MODE_WORDS[section.mode]}, {row.remark}"))
     return found
 
 
 def conditions_of_runs(sections: Sequence[RunSection]) -> list[Condition]:
     """Returns the conditions of every run, and the metrics of installed packages that could not be loaded."""
-    found = [Condition(run.run.key, run.anchor, text) for run in sections for text in run.conditions]
+    found = [Condition(run.run.key, run.href, text) for run in sections for text in run.conditions]
     return found + [Condition(f"metric package {point}", "", reason) for point, reason in registry.problems().items()]

@@ -11,7 +11,7 @@ import base64
 import functools
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jinja2
@@ -22,6 +22,7 @@ from a2perf.report.content import Report, shared
 from a2perf.report.figures.compared_charts import colour_of
 from a2perf.report.figures.drawing import inline_svg
 from a2perf.report.markdown import FIGURES
+from a2perf.report.run_sections import RUN_PAGES
 from a2perf.report.tables import to_html
 
 TERMS = {
@@ -40,14 +41,19 @@ TERMS = {
 _QUOTED = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
 
 
-def to_page(report: Report, *, figures: str = FIGURES) -> str:
-    """Renders a report as one HTML document; ``figures``: folder of the files of its charts, if there are any."""
-    return render(
-        "report.html",
-        report=report,
-        conditions=shared(report.conditions),
-        terms=TERMS,
-        figures=figures,
+def to_pages(report: Report, *, figures: str = FIGURES) -> Iterator[tuple[str, str]]:
+    """Yields the name and content of each page of a report: of each run root of a large one, then the first page.
+
+    Args:
+        figures: folder of the files of its charts, if there are any.
+    """
+    for root in () if report.own_charts else report.roots:
+        name = f"{RUN_PAGES}/{root.anchor}.html"
+        yield name, render("run_page.html", scripts=(), report=report, root=root, figures=figures)
+    conditions = shared(report.conditions)
+    yield (
+        "index.html",
+        render("report.html", report=report, conditions=conditions, terms=TERMS, figures=figures),
     )
 
 

@@ -27,16 +27,16 @@ def record_table(anchor: str, run: Run) -> Table:
     return Table(name=f"{anchor}-record", caption="Record of the run", columns=heads, rows=cells)
 
 
-def sources_table(settings: Sequence[TaskResults], labels: Mapping[str, Label], anchors: Mapping[str, str]) -> Table:
+def sources_table(settings: Sequence[TaskResults], labels: Mapping[str, Label], links: Mapping[str, str]) -> Table:
     """Returns where the numbers of each group come from: seeds, code, environment, host, confinement."""
     titles = ("Runs", "Seeds", "Code", "Environment", "Host", "Confined by", "a2perf")
-    rows = tuple(_source_row(setting, group, labels, anchors) for setting in settings for group in setting.groups)
+    rows = tuple(_source_row(setting, group, labels, links) for setting in settings for group in setting.groups)
     heads = columns({title.lower().replace(" ", "_"): title for title in titles})
     return Table(name="sources", caption="Where the numbers come from", columns=heads, rows=rows, kind="cards")
 
 
 def _source_row(
-    setting: TaskResults, group: SeedGroup, labels: Mapping[str, Label], anchors: Mapping[str, str]
+    setting: TaskResults, group: SeedGroup, labels: Mapping[str, Label], links: Mapping[str, str]
 ) -> tuple[Text, ...]:
     manifests = [run.manifest for run in group.runs if run.manifest is not None]
     identities = [run.identity for run in group.runs]
@@ -60,7 +60,7 @@ def _source_row(
         Text(
             text=title_of(labels, group.algorithm),
             detail=f"{group.mode}, {sample_text(group.policies, group.episodes)}; {setting.title}",
-            href=f"#{anchors[group.runs[0].key]}",
+            href=links[group.runs[0].key],
         ),
         Text(text=", ".join("unknown" if seed is None else str(seed) for seed in group.seeds)),
         Text(text=code or "–", detail=commits or None, code=True),

@@ -33,6 +33,8 @@ from a2perf.runs.tracking_record import COMPONENTS, CONTRIBUTIONS, recorded
 MAX_MEDIA_BYTES = 4 * 2**20
 MAX_MEDIA = 4
 MAX_PICTURES = 64
+RUN_PAGES = "run_pages"
+"""Folder of the pages of runs in a large report."""
 Names = Callable[..., str]
 
 
@@ -53,9 +55,14 @@ class Picture:
 
 @dataclasses.dataclass(frozen=True)
 class RunSection:
-    """One run in the report."""
+    """One run in the report.
+
+    Attributes:
+        href: link from the first page of the report to this section.
+    """
 
     anchor: str
+    href: str
     run: Run
     title: str
     state: str
@@ -100,17 +107,20 @@ def root_section(label: str, runs: list[Run], new_name: Names, profile: Profile,
             title += f" on {task_title(manifest.domain, manifest.task)}"
         where = manifest.env_id or manifest.domain
         subtitle = f"{where} · task {manifest.task} · seed {manifest.root_seed} · folder {label}"
-    sections = [_run_section(run, new_name, profile, own_charts) for run in runs]
-    return RootSection(new_name(label), label, plain_text(title), plain_text(subtitle), sections)
+    anchor = new_name(label)
+    page = "" if own_charts else f"{RUN_PAGES}/{anchor}.html"
+    sections = [_run_section(run, new_name, profile, page) for run in runs]
+    return RootSection(anchor, label, plain_text(title), plain_text(subtitle), sections)
 
 
-def _run_section(run: Run, new_name: Names, profile: Profile, own_charts: bool) -> RunSection:
+def _run_section(run: Run, new_name: Names, profile: Profile, page: str) -> RunSection:
     anchor = new_name(run.root, run.mode)
     found = measures(run, profile)
     failed = None if run.manifest is None else run.manifest.failure
     failure_lines, failure_text = provenance.failure(run)
     return RunSection(
         anchor=anchor,
+        href=f"{page}#{anchor}",
         run=run,
         title=(run.mode or run.folder.layout).capitalize(),
         state=run.state,
@@ -120,8 +130,8 @@ def _run_section(run: Run, new_name: Names, profile: Profile, own_charts: bool) 
         phases=_phases_table(anchor, run),
         uncertainties=uncertainty_table(anchor, run),
         endings=_endings(run),
-        charts=charts_of(anchor, run) if own_charts else [],
-        pictures=_pictures(run, MAX_MEDIA if own_charts else 1, draws=own_charts),
+        charts=[] if page else charts_of(anchor, run),
+        pictures=_pictures(run, 1 if page else MAX_MEDIA, draws=not page),
         record=provenance.record_table(anchor, run),
         conditions=provenance.conditions(run),
         failure_lines=failure_lines,
@@ -162,7 +172,7 @@ def _summary_row(section_of: RunSection) -> tuple[Cell, ...]:
     name = run.root if run.state == "unreadable" else run.algorithm
     several = run.mode == "generalization"
     return (
-        Text(text=name, detail=run.mode or run.folder.layout, href=f"#{section_of.anchor}"),
+        Text(text=name, detail=run.mode or run.folder.layout, href=section_of.href),
         Text(text=section_of.state_text, state=section_of.state),
         where,
         _bare(find(found, (generalization if several else returns).name) or nothing, keep_n=True),

@@ -94,7 +94,7 @@ class TaskSummary:
 class FailedRun:
     """A run that failed: what ran, why it failed, and the log in the run's folder."""
 
-    anchor: str
+    href: str
     title: str
     state: str
     reason: str
@@ -175,7 +175,7 @@ def summary_of(
     anchors: Sequence[str],
     labels: Mapping[str, Label],
     runs: Sequence[Run],
-    run_anchors: Mapping[str, str],
+    links: Mapping[str, str],
 ) -> FirstScreen:
     """Makes the first screen of a report."""
     entries = [_entries(setting) for setting in settings]
@@ -202,7 +202,7 @@ def summary_of(
     return FirstScreen(
         sentence=_sentence(tasks, entries, labels),
         tasks=tasks,
-        failed=tuple(_failed(run, labels, run_anchors[run.key]) for run in runs if run.state in FAILED_STATES),
+        failed=tuple(_failed(run, labels, links[run.key]) for run in runs if run.state in FAILED_STATES),
         costs=tuple(
             Column(key=cost.name, title=", ".join(filter(None, (cost.title, scale.unit))), hint=cost.formula)
             for cost, scale in ((costs[at], scales[at]) for at in shown)
@@ -332,7 +332,7 @@ def _place(score: float) -> float:
     return round(100 * (min(max(score, low), high) - low) / (high - low), 2)
 
 
-def _failed(run: Run, labels: Mapping[str, Label], anchor: str) -> FailedRun:
+def _failed(run: Run, labels: Mapping[str, Label], href: str) -> FailedRun:
     failure = None if run.manifest is None else run.manifest.failure
     names = (run.algorithm, f"{run.algorithm} ({run.identity.view})")
     title = (
@@ -342,10 +342,10 @@ def _failed(run: Run, labels: Mapping[str, Label], anchor: str) -> FailedRun:
     )
     if failure is None:
         reason = "; ".join(run.conditions) or "no reason recorded"
-        return FailedRun(anchor, title, run.state, plain_text(reason), "")
+        return FailedRun(href, title, run.state, plain_text(reason), "")
     reason = f"{failure.kind.value.replace('_', ' ')} in {failure.where}: {failure.message}"
     return FailedRun(
-        anchor, title, run.mode, plain_text(reason), plain_text(f"{run.key}/{failure.log}" if failure.log else "")
+        href, title, run.mode, plain_text(reason), plain_text(f"{run.key}/{failure.log}" if failure.log else "")
     )
 
 

@@ -11,13 +11,14 @@ import msgspec
 
 from a2perf.errors import UserError
 from a2perf.metrics.values import Profile
-from a2perf.report.content import make_report
+from a2perf.report.content import Report, make_report
 from a2perf.report.figures.drawing import only_in_pages
 from a2perf.report.latex import latex_document, to_latex
 from a2perf.report.markdown import FIGURES, to_markdown_report
 from a2perf.report.notebook import link_html
-from a2perf.report.page import to_page
+from a2perf.report.page import to_pages
 from a2perf.report.plain_data import ReportRecord, report_record, tables_csv
+from a2perf.report.run_sections import RUN_PAGES
 from a2perf.runs.run import Run
 from a2perf.storage import write_atomic, write_json
 
@@ -29,7 +30,7 @@ class WrittenReport:
     """A written report. ``print`` shows its result in one sentence, a notebook also a link to the page.
 
     Attributes:
-        page: ``index.html``, one page that works without a network.
+        page: ``index.html``, which works without a network; a large report has a page per run root beside it.
         record: the content of ``report.json``.
         sentence: the result in one sentence.
         overview: one sentence that counts what was reported.
@@ -79,18 +80,24 @@ def write_report(
         write_atomic(out / "report.tex", latex_document(tables, report.title))
         write_atomic(out / "tables.csv", tables_csv(report))
         write_json(out / "report.json", msgspec.to_builtins(record))
-        write_atomic(out / "index.html", to_page(report))
+        _write_pages(report, out)
     except OSError as error:
         raise UserError(f"{out} cannot be written: {error.strerror}", hint="choose another folder with -o") from error
     return WrittenReport(out / "index.html", record, report.summary.sentence, report.overview)
 
 
 def write_page(runs: Sequence[Run], out: Path, title: str) -> None:
-    """Writes the page of a report alone, into an empty folder, in half the time."""
+    """Writes the pages of a report alone, into an empty folder, in half the time."""
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     with only_in_pages():
-        write_atomic(out / "index.html", to_page(make_report(runs, title), figures=""))
+        _write_pages(make_report(runs, title), out, figures="")
+
+
+def _write_pages(report: Report, out: Path, figures: str = FIGURES) -> None:
+    shutil.rmtree(out / RUN_PAGES, ignore_errors=True)
+    for name, text in to_pages(report, figures=figures):
+        write_atomic(out / name, text)
 
 
 def _write_files(folder: Path, files: Mapping[str, bytes | str], endings: Sequence[str]) -> None:

@@ -181,14 +181,36 @@ def test_the_page_is_accessible(browser: Browser, page: Path, width: int, dark: 
     assert problems(browser, page, widths=(width,), dark=(dark,)) == []
 
 
-def test_a_link_to_a_run_opens_its_details(browser: Browser, page: Path) -> None:
-    browser.open(page)
+def test_a_link_to_a_run_opens_its_details(browser: Browser, tmp_path: Path) -> None:
+    write_rivals(tmp_path / "runs", seeds=1)
+    browser.open(write_report(read_runs(tmp_path / "runs"), tmp_path / "report").page)
     link = browser.driver.find_element(By.CSS_SELECTOR, "#runs tbody a")
     target = str(link.get_attribute("href")).partition("#")[2]
     section = browser.driver.find_element(By.ID, target)
     assert not section.is_displayed()
     browser.run("arguments[0].click()", link)
     browser.wait_for(section.is_displayed)
+
+
+def test_each_run_of_a_large_report_has_a_page_that_is_read_on_demand(browser: Browser, page: Path) -> None:
+    numbers = "All numbers of this run"
+    assert numbers not in page.read_text()
+    links = set(re.findall(r'href="(run_pages/[^"]+)"', page.read_text()))
+    files = {link.partition("#")[0] for link in links}
+    assert len(links) == 18
+    assert files == {f"run_pages/{path.name}" for path in page.parent.glob("run_pages/*")}
+    for link in links:
+        name, _, anchor = link.partition("#")
+        text = (page.parent / name).read_text()
+        assert f'id="{anchor}"' in text
+        assert numbers in text
+    browser.open(page)
+    browser.run("arguments[0].click()", browser.driver.find_element(By.CSS_SELECTOR, "#runs tbody a"))
+    browser.wait_for(lambda: "/run_pages/" in browser.driver.current_url)
+    assert browser.run("return document.querySelector(':target').getBoundingClientRect().height") > 0
+    assert browser.complaints() == []
+    browser.run("document.querySelector('.mark a').click()")
+    browser.wait_for(lambda: browser.driver.current_url == page.as_uri())
 
 
 def test_legends_stay_in_print(browser: Browser, page: Path) -> None:

@@ -53,6 +53,8 @@ DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1.2, 1.2)))
 """Line styles; each is used with all colours before the next one starts."""
 POINTS_SHOWN = 160
 """Points of a series that the page can read out; more would be indistinguishable on a screen."""
+FEWEST_POINTS, POINTS_OF_A_CHART = 32, 4_800
+"""A chart of many series has fewer points of each, one per 10 points of its width or more."""
 WIDTH_IN = 5.4
 """Width of a chart; at this width 9-point text is readable on a phone and not too large on a screen."""
 
@@ -187,6 +189,7 @@ class Chart:
 
     def data(self) -> dict[str, Any]:
         """Returns what the page's script needs."""
+        most = min(POINTS_SHOWN, max(FEWEST_POINTS, POINTS_OF_A_CHART // max(1, len(self.series))))
         return {
             "views": [view.frame for view in self.views],
             "series": [
@@ -194,7 +197,7 @@ class Chart:
                     "key": series.key,
                     "label": series.label,
                     "parent": series.parent,
-                    "points": [[float(f"{number:.7g}") for number in point] for point in _few(series.points)],
+                    "points": [[float(f"{number:.7g}") for number in point] for point in _few(series.points, most)],
                 }
                 for series in self.series
             ],
@@ -375,7 +378,9 @@ def inline_svg(chart: Chart, prefix: str, view: int = 0) -> Markup:
     text = re.sub(r'\bid="', f'id="{prefix}-', text)
     text = re.sub(r'href="#', f'href="#{prefix}-', text)
     text = re.sub(r"url\(#", f"url(#{prefix}-", text)
-    text = re.sub(r"(font: (?:[\w.]+ )*[\d.]+px) [^;\"]*", r"\1 var(--face)", text)
+    text = re.sub(r"(font: (?:[\w.]+ )*[\d.]+px|font-family:) [^;\"]*", r"\1 var(--face)", text)
+    text = _LINES.sub(_relative, text)
+    text = re.sub(r"\n +", "\n", text)
     for name, colour in INK.items():
         text = text.replace(colour, f"var(--{name})")
     label = escape(terminal_text(f"{chart.title}. {chart.description}"))
@@ -384,6 +389,17 @@ def inline_svg(chart: Chart, prefix: str, view: int = 0) -> Markup:
     text = re.sub(r' width="[\d.]+pt"', "", text, count=1)
     text = re.sub(r' height="[\d.]+pt"', "", text, count=1)
     return Markup(text)  # made by matplotlib, which escapes the text in it
+
+
+_LINES = re.compile(r"M [-\d.]+ [-\d.]+ \n(?:L [-\d.]+ [-\d.]+ \n)+")
+
+
+def _relative(path: re.Match[str]) -> str:
+    """Returns lines as steps, rounded to tenths of a point: a chart of many runs consists of them."""
+    numbers = [round(10 * float(number)) for number in re.findall(r"[-\d.]+", path[0])]
+    steps = numbers[:2] + [after - before for before, after in zip(numbers, numbers[2:], strict=False)]
+    text = " ".join(f"{step / 10:g}" for step in steps).replace(" -", "-")
+    return re.sub(r"\b0\.", ".", f"m{text}\n")
 
 
 def _frame(drawing: Drawing) -> dict[str, Any]:
@@ -401,8 +417,8 @@ def _frame(drawing: Drawing) -> dict[str, Any]:
     }
 
 
-def _few(points: Sequence[Sequence[float]]) -> Sequence[Sequence[float]]:
-    if len(points) <= POINTS_SHOWN:
+def _few(points: Sequence[Sequence[float]], most: int) -> Sequence[Sequence[float]]:
+    if len(points) <= most:
         return points
-    step = (len(points) - 1) / (POINTS_SHOWN - 1)
-    return [points[round(index * step)] for index in range(POINTS_SHOWN)]
+    step = (len(points) - 1) / (most - 1)
+    return [points[round(index * step)] for index in range(most)]
