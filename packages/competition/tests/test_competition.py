@@ -73,7 +73,7 @@ def place(made: Competition, entrant: str, task: str, seed: int = 0, mode: str =
     """Returns the bundle of a run; its folder is a hash and not the name of the task."""
     listed: dict[str, Entrant] = {one.place: one for one in competitions.read_entrants(made).all()}
     runs = required_runs(made.terms, made.secret, listed[entrant].place)
-    (one,) = [one for one in runs if (one.task, one.seed, one.mode) == (task, seed, mode)]
+    (one,) = [one for one in runs if (one.task.name, one.seed, one.mode) == (task, seed, mode)]
     return made.runs / entrant / one.bundle
 
 

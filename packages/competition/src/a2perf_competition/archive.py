@@ -104,7 +104,7 @@ def add(archive: Path, runs: Sequence[Path], submissions: Sequence[Path]) -> lis
     """
     archive.mkdir(parents=True, exist_ok=True)
     if not (archive / ".git").exists():
-        _git(archive, "init", "--quiet")
+        git(archive, "init", "--quiet")
     known = {row.sha256 for row in read_chain(archive)[0]} if (archive / CHAIN).exists() else set()
     for folder in submissions:
         shutil.copytree(folder, archive / SUBMISSIONS / folder.resolve().name, dirs_exist_ok=True)
@@ -204,16 +204,34 @@ def _append(archive: Path, file: Path, text: str) -> Row:
     return row
 
 
-def _git(archive: Path, *words: str) -> None:
+def git(folder: Path, *words: str, wall_s: float | None = None) -> str:
+    """Runs git in a folder and returns what it prints.
+
+    Raises:
+        MissingDependency: git is not installed.
+        UserError: it failed, or took longer than ``wall_s`` seconds.
+    """
     identity = ("-c", "user.name=a2perf", "-c", "user.email=a2perf@localhost")
     try:
-        done = subprocess.run(["git", *identity, *words], cwd=archive, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            ["git", *identity, *words],
+            cwd=folder,
+            env={**os.environ, "GIT_TERMINAL_PROMPT": "0"},
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=wall_s,
+            check=False,
+        )
     except FileNotFoundError as error:
-        raise MissingDependency("an archive needs git", hint="`apt-get install git` on Debian") from error
+        raise MissingDependency("git is not installed", hint="`apt-get install git` on Debian") from error
+    except subprocess.TimeoutExpired as error:
+        raise UserError(f"git {words[0]} took longer than {wall_s:g} s") from error
     if done.returncode != 0:
-        raise UserError(f"git {words[0]} in {archive}: {done.stderr.strip()[-200:]}")
+        raise UserError(f"git {words[0]} in {folder}: {done.stderr.strip()[-200:]}")
+    return done.stdout
 
 
 def _commit(archive: Path, text: str) -> None:
-    _git(archive, "add", "--all")
-    _git(archive, "commit", "--quiet", "--allow-empty", "-m", text)
+    git(archive, "add", "--all")
+    git(archive, "commit", "--quiet", "--allow-empty", "-m", text)

@@ -121,22 +121,11 @@ def _codabench(folder: Path, described: Mapping[str, Any]) -> Bundle:
             parts = {part: folder / str(task[part]) for part in _DATA if task.get(part)}
             if "scoring_program" not in parts:
                 raise ValueError(f"the task {task['name']!r} has no scoring_program")
-            tasks.append(
-                BundleTask(
-                    str(phase["name"]),
-                    str(task["name"]),
-                    parts,
-                    wall_s=float(phase.get("execution_time_limit") or 1200),
-                )
-            )
+            wall_s = float(phase.get("execution_time_limit") or 1200)
+            tasks.append(BundleTask(str(phase["name"]), str(task["name"]), parts, wall_s=wall_s))
             if task.get("ingestion_only_during_scoring"):
                 raise ValueError("ingestion_only_during_scoring runs two programs at the same time")
-        for key in (
-            "auto_migrate_to_this_phase",
-            "max_submissions",
-            "starting_kit",
-            "public_data",
-        ):
+        for key in ("auto_migrate_to_this_phase", "max_submissions", "starting_kit", "public_data"):
             if phase.get(key):
                 notes.append(f"{key} of the phase {phase['name']} is left out")
     board: dict[str, Any] = next(iter(described.get("leaderboards") or described.get("leaderboard") or []), {})

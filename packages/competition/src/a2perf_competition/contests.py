@@ -5,13 +5,13 @@ from __future__ import annotations
 import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from a2perf.errors import InfrastructureError, UserError
 from a2perf.experiments.planning import PlannedRun
 from a2perf.launch import QueueEntry, Resources, RunCommand, RunSpec
-from a2perf.launch.outcomes import read_manifest, scored_episodes
+from a2perf.launch.outcomes import mean_return, read_manifest
 from a2perf.records import FailureKind, Record
 from a2perf.runs.bundles.layout import LOGS
 from a2perf.sandbox.interface import strongest_level
@@ -29,7 +29,7 @@ RESULT = "result.json"
 
 
 class Cup:
-    """A competition of a2perf."""
+    """A competition of a2perf. ``level`` is the sandbox in which uploads are unpacked, ``score`` heads the scores."""
 
     score, ascending = "Mean return", False
 
@@ -44,7 +44,7 @@ class Cup:
         self.workers = check_host(terms, given, settings.workers)
 
     def specs(self, entry: HostedEntry) -> list[RunSpec]:
-        """Returns the training and the evaluation for each public seed."""
+        """Returns the training and the evaluation for each public seed; nothing in them depends on a secret."""
         cup, terms = self.competition, self.competition.terms
         check = self._folder / "entries" / entry.id / CHECK
         isolated = check.exists() and read_record(check, FolderCheck).needs_packages
@@ -75,16 +75,12 @@ class Cup:
 
     def settle(self, entry: HostedEntry, rows: Sequence[QueueEntry]) -> None:
         """Enters the mean return over the seeds."""
-        means = []
-        for row in rows:
-            returns = [one.episode_return for one in scored_episodes(row)] if row.data["mode"] == "inference" else []
-            means += [sum(returns) / len(returns)] if returns else []
-            manifest = None if row.bundle is None else read_manifest(row.bundle)
-            for attempt in [] if manifest is None else manifest.attempts:
-                entry.wall_s += attempt.wall_s or 0.0
-                if attempt.net_kwh is not None:
-                    entry.kwh = (entry.kwh or 0.0) + attempt.net_kwh
-        entry.score = sum(means) / len(means) if means else None
+        manifests = [read_manifest(row.bundle) for row in rows if row.bundle is not None]
+        for attempt in (attempt for one in manifests if one is not None for attempt in one.attempts):
+            entry.wall_s += attempt.wall_s or 0.0
+            if attempt.net_kwh is not None:
+                entry.kwh = (entry.kwh or 0.0) + attempt.net_kwh
+        entry.score = _mean(mean_return(row) for row in rows if row.data["mode"] == "inference")
 
     def logs(self, entry: HostedEntry) -> dict[str, Path]:
         """Returns the logs of each run."""
@@ -135,8 +131,7 @@ class HostedBundle:
         if failed := [f"{task}: {one.failed}" for task, one in found if one.failed]:
             entry.kind, entry.reason = FailureKind.EXCEPTION.value, failed[0]
             return
-        scores = [one.score for _, one in found if one.score is not None]
-        entry.score = sum(scores) / len(scores) if scores else None
+        entry.score = _mean(one.score for _, one in found)
 
     def logs(self, entry: HostedEntry) -> dict[str, Path]:
         """Returns what the submission printed; what the programs of the organizer print may show solutions."""
@@ -166,11 +161,19 @@ class HostedBundle:
         return result
 
 
+def _mean(values: Iterable[float | None]) -> float | None:
+    kept = [value for value in values if value is not None]
+    return sum(kept) / len(kept) if kept else None
+
+
 def _runs(folder: Path, entry: HostedEntry) -> Path:
     return folder / "runs" / entry.id / str(entry.attempt)
 
 
-def contest_of(folder: Path, settings: Settings) -> Cup | HostedBundle:
+Contest = Cup | HostedBundle
+
+
+def contest_of(folder: Path, settings: Settings) -> Contest:
     """Returns what the folder of a host holds.
 
     Raises:

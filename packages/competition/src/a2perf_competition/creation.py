@@ -43,22 +43,13 @@ from a2perf_competition.records import (
     load,
     task_file,
 )
-from a2perf_competition.required_runs import gin_texts
+from a2perf_competition.required_runs import LIMITS, gin_texts
 
 DESIGNS, TEMPLATE, GUIDE, REFERENCES = "designs", "template", "README.md", "references.json"
 
 _SALT_BYTES = 32
 _GENERATOR_SEEDS = 2**62
-_POSITIVE = (
-    "episodes",
-    "call_timeout_s",
-    "load_timeout_s",
-    "run_time_limit_s",
-    "memory_limit_bytes",
-    "cpu_limit",
-    "process_limit",
-    "artifact_limit_bytes",
-)
+_POSITIVE = ("episodes", "call_timeout_s", *LIMITS)
 
 
 HeldOutGenerator = Callable[[int, int], Sequence[HeldOutTask]]
@@ -228,20 +219,12 @@ def _references(
     made: Competition, profile: CompetitionProfile, settings: Mapping[str, Any], progress: Callable[[str], None]
 ) -> dict[str, dict[str, float]]:
     """Writes the results of the reference entries; returns those on public tasks."""
-    terms = made.terms
-    first = get_domain(terms.domain).task(terms.public_task)
-    arguments = {**first.kwargs, **terms.environment_settings}
-    public = [
-        (first.name, first.env_id, arguments),
-        *((one.name, one.env_id, one.kwargs) for one in terms.further_tasks),
-    ]
-    secret = [(one.name, one.env_id, one.kwargs) for one in made.secret.tasks]
     results: list[dict[str, dict[str, float]]] = []
-    for tasks, folder in ((public, made.public), (secret, made.private)):
+    for tasks, folder in ((made.terms.public_tasks, made.public), (made.secret.tasks, made.private)):
         found = {}
-        for name, env_id, kwargs in tasks:
-            progress(f"reference placements of {name}")
-            found[name] = profile.references(env_id, kwargs, settings)
+        for task in tasks:
+            progress(f"reference placements of {task.name}")
+            found[task.name] = profile.references(task.env_id, task.kwargs, settings)
         write_record(folder / REFERENCES, References(returns=found))
         results.append(found)
     (made.private / REFERENCES).chmod(0o600)

@@ -18,7 +18,7 @@ from a2perf.records import Record
 from a2perf.runs.bundles.bundle import now
 from a2perf.storage import read_record, write_record
 from a2perf.stranger_files import printable
-from a2perf_competition.entrants import Entrant, EntrantList, close
+from a2perf_competition.entrants import EntrantList, close
 from a2perf_competition.records import Competition, Secret
 
 DRAW = "draw.json"
@@ -50,11 +50,11 @@ class Draw(Record, kw_only=True):
     def refusals(self, listed: EntrantList) -> dict[str, str]:
         """Returns why entrants cannot run, by their place: refused on entering, or without their nonce."""
         nonces = self.by_commitment(listed)
-        found = {}
-        for entrant in listed.all():
-            if entrant.refused or nonces.get(entrant.nonce_sha256) == "":
-                found[entrant.place] = entrant.refused or NOT_REVEALED
-        return found
+        return {
+            entrant.place: entrant.refused or NOT_REVEALED
+            for entrant in listed.all()
+            if entrant.refused or nonces.get(entrant.nonce_sha256) == ""
+        }
 
     def problems(self, listed: EntrantList) -> list[str]:
         """Returns how the draw does not fit the list."""
@@ -96,8 +96,3 @@ def read_draw(competition: Competition, listed: EntrantList) -> Draw:
     """Returns the draw of a competition; before it was made, one without nonces."""
     file = competition.public / DRAW
     return read_record(file, Draw) if file.exists() else Draw(entrants=listed.sha256)
-
-
-def entrants_without_share(listed: EntrantList) -> list[Entrant]:
-    """Returns the entrants that commit no nonce."""
-    return [entrant for entrant in listed.all() if not entrant.refused and not entrant.nonce_sha256]

@@ -173,25 +173,23 @@ def enter_all(competition: Competition, entrants: Entrants) -> list[tuple[Entran
     level = level_of(competition, entrants.sandbox, allow_weaker)
     listed = read_entrants(competition)
     known, new, found = listed.all(), list[Entrant](), list[tuple[Entrant, Path]]()
-    for folder in sorted(entrants.submissions, key=lambda folder: _absolute(folder).name):
-        check = examine(_absolute(folder))
+    for folder in sorted(map(_absolute, entrants.submissions), key=lambda folder: folder.name):
+        check = examine(folder)
         if competition.terms.nonces_required and not (check.nonce_sha256 or check.refused):
             check.sha256, check.refused = "", f"it commits no nonce in {NONCE}, which the terms require"
-        isolated = check.needs_packages if python_env == "auto" else python_env == "isolated"
-        name = printable(_absolute(folder).name)
+        name = printable(folder.name)
         entrant = next((one for one in known if one.name == name and _is_same(one, check)), None)
         if entrant is None:
+            isolated = check.needs_packages if python_env == "auto" else python_env == "isolated"
             entrant = _new(known + new, name, check, isolated)
             new.append(entrant)
-        else:
-            one = listed.round_of(entrant)
-            if (one.sandbox, one.allow_weaker) != (level, allow_weaker):
-                raise ConfigError(
-                    f"{entrant.place} entered at the level {one.sandbox}"
-                    f"{', weaker guarantees allowed' if one.allow_weaker else ''}; all its runs are alike",
-                    hint="use the same --sandbox and --allow-weaker",
-                )
-        found.append((entrant, _absolute(folder)))
+        elif ((one := listed.round_of(entrant)).sandbox, one.allow_weaker) != (level, allow_weaker):
+            raise ConfigError(
+                f"{entrant.place} entered at the level {one.sandbox}"
+                f"{', weaker guarantees allowed' if one.allow_weaker else ''}; all its runs are alike",
+                hint="use the same --sandbox and --allow-weaker",
+            )
+        found.append((entrant, folder))
     if new and listed.closed_at is not None:
         raise ConfigError(
             f"{new[0].name} is not in the list of entrants, which was closed at {listed.closed_at}",

@@ -6,16 +6,16 @@ and each can be repeated: a host that was killed at any instruction continues wh
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import errno
-import fcntl
 import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+
+import filelock
 
 from a2perf.errors import ConfigError, UserError
 from a2perf.launch import Conductor, Queue, QueueEntry, RunCommand, RunEvent, RunSpec, State, drive
@@ -37,9 +37,9 @@ from a2perf_competition.hosted import (
     UPLOAD,
     Event,
     HostedEntry,
-    HostState,
     Order,
     Phase,
+    minute_text,
     phase_at,
     read_settings,
     unpacked_folder,
@@ -62,19 +62,17 @@ _CLOCK_JUMP_S = 30.0
 _UNEXPLAINED = ("was killed by SIGKILL", "were killed before")
 
 
-class Host(HostState):
+class Host(host_pages.HostState):
     """A hosted competition."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.settings = read_settings(folder)
-        self.contest = contest_of(folder, self.settings)
+        super().__init__(contest_of(folder, self.settings))
         self._cup = self.contest.competition if isinstance(self.contest, Cup) else None
         for name in ("inbox", "orders", "entries", "runs", "site/entries"):
             (folder / name).mkdir(parents=True, exist_ok=True)
         self.queue = Queue(folder / "runs/queue.sqlite", max_retries=RETRIES, retry_delay_s=RETRY_DELAY_S)
-        self.entries, self.waits, self.not_taken = {}, {}, {}
-        self.final_waits = ""
         self._seen: dict[str, tuple[int, ...]] = {}
         self._pages = host_pages.Pages(folder / "site")
         self._next_turn = self._next_pages = 0.0
@@ -130,8 +128,7 @@ class Host(HostState):
                         self._changed |= changed
                         raise
                     except UserError as error:
-                        entry.state, entry.kind, entry.reason, entry.day = "fault", INFRASTRUCTURE, error.message, ""
-                        self._save(entry, f"fault: {error.message}")
+                        self._end(entry, "fault", INFRASTRUCTURE, error.message)
             if time.monotonic() >= self._next_pages:
                 self._next_pages = time.monotonic() + PAGES_S
                 self._write_pages()
@@ -148,10 +145,7 @@ class Host(HostState):
     # --- arrival ------------------------------------------------------------------------------------------------------
 
     def _read_entries(self) -> None:
-        found = []
-        for folder in (self.folder / "entries").iterdir():
-            if (folder / ENTRY).exists():
-                found.append(read_record(folder / ENTRY, HostedEntry))
+        found = [read_record(file, HostedEntry) for file in self.folder.glob(f"entries/*/{ENTRY}")]
         self.entries = {one.id: one for one in sorted(found, key=lambda one: one.number)}
         for folder in sorted((self.folder / "entries").iterdir()):
             if folder.name in self.entries:
@@ -215,8 +209,9 @@ class Host(HostState):
         known = [one for one in self.entries.values() if one.state not in ("refused", "withdrawn")]
         same = [one.id for one in known if (one.entrant, one.name) == (entrant, entry.name)]
         if same:
-            entry.state, entry.reason = "refused", f"it has the name of {same[0]}; give each entry another name"
-        self._save(entry, "received" if not same else f"refused: {entry.reason}")
+            self._end(entry, "refused", "", f"it has the name of {same[0]}; give each entry another name")
+        else:
+            self._save(entry, "received")
 
     def _save(self, entry: HostedEntry, text: str) -> None:
         entry.events.append(Event(at=_now().isoformat(timespec="seconds"), text=text))
@@ -278,8 +273,7 @@ class Host(HostState):
             elif row.state is State.FINISHED:
                 check = read_record(self.folder / "entries" / entry.id / CHECK, FolderCheck)
                 if check.refused:
-                    entry.state, entry.kind, entry.reason = "refused", "contract", check.refused
-                    self._save(entry, f"refused: {check.refused}")
+                    self._end(entry, "refused", FailureKind.CONTRACT.value, check.refused)
                 else:
                     entry.state = "running"
                     self._save(entry, "checked")
@@ -289,18 +283,22 @@ class Host(HostState):
             if failed:
                 self._fail(entry, failed[0])
             elif all(row.state is State.FINISHED for row in rows):
-                self._finish(entry, rows)
+                self.contest.settle(entry, rows)
+                if entry.kind:
+                    self._end(entry, "failed", entry.kind, entry.reason)
+                else:
+                    entry.state = "finished"
+                    self._save(entry, "finished")
 
     def _admission(self, entry: HostedEntry) -> tuple[Phase | None, str]:
         """Returns the phase that accepts an entry, or what it waits for."""
         now = _now()
         phase = phase_at(self.contest.phases, now)
         if phase is None or phase.kind == "final":
-            later = [one for one in self.contest.phases if one.starts > now and one.kind != "final"]
-            wait = (
-                f"{later[0].name}, which starts at {_minute(later[0].starts)}" if later else "nothing: entries closed"
-            )
-            return None, wait
+            for one in self.contest.phases:
+                if one.starts > now and one.kind != "final":
+                    return None, f"{one.name}, which starts at {minute_text(one.starts)}"
+            return None, "nothing: entries closed"
         today = now.date().isoformat()
         used = sum(one.entrant == entry.entrant and one.day == today for one in self.entries.values())
         if used >= self.settings.quota:
@@ -324,18 +322,17 @@ class Host(HostState):
         if unexplained and entry.attempt < ATTEMPTS:
             self._again(entry, f"run again, because the host may have killed it: {row.data['mode']}: {reason}")
             return
-        why = f"{row.data['mode']}: {reason}"
-        if ours:
-            entry.day = ""
         if row.data["mode"] != "check":
             self.contest.settle(entry, self._rows(self.contest.specs(entry)))
-        entry.state, entry.kind, entry.reason, entry.score = "fault" if ours else "failed", kind, why, None
-        self._save(entry, f"{entry.state}: {kind}: {entry.reason}")
+        entry.score = None
+        self._end(entry, "fault" if ours else "failed", kind, f"{row.data['mode']}: {reason}")
 
-    def _finish(self, entry: HostedEntry, rows: Sequence[QueueEntry]) -> None:
-        self.contest.settle(entry, rows)
-        entry.state = "failed" if entry.kind else "finished"
-        self._save(entry, f"failed: {entry.kind}: {entry.reason}" if entry.kind else "finished")
+    def _end(self, entry: HostedEntry, state: str, kind: str, reason: str) -> None:
+        """Records a failure or refusal; a fault of the host does not count in the quota."""
+        entry.state, entry.kind, entry.reason = state, kind, reason
+        if state == "fault":
+            entry.day = ""
+        self._save(entry, f"{state}: {reason if state == 'refused' else f'{kind}: {reason}'}")
 
     def _check_spec(self, entry: HostedEntry) -> RunSpec:
         key, folder = f"{entry.id}/check/{entry.attempt}", self.folder / "entries" / entry.id
@@ -348,12 +345,8 @@ class Host(HostState):
     def _final_is_due(self) -> bool:
         phase = phase_at(self.contest.phases, _now())
         done = (self.folder / host_pages.FINAL).exists()
-        if (
-            phase is None
-            or phase.kind != "final"
-            or done
-            or any(one.is_open and one.state != "received" for one in self.entries.values())
-        ):
+        running = any(one.is_open and one.state != "received" for one in self.entries.values())
+        if phase is None or phase.kind != "final" or done or running:
             return False
         if not self._finalists():
             self.final_waits = "a working entry"
@@ -361,8 +354,7 @@ class Host(HostState):
         assert self._cup is not None  # the phases of a bundle have no final one
         needs_nonces = self._cup.terms.nonces_required and not (self._cup.public / DRAW).exists()
         if needs_nonces and not (self.folder / "nonces.txt").exists():
-            given = self._entrants()
-            enter_all(self._cup, given)
+            enter_all(self._cup, self._entrants())
             self.final_waits = f"the nonces of the entrants, in nonces.txt; hash of the list: {close(self._cup).sha256}"
             return False
         self.final_waits = ""
@@ -404,10 +396,6 @@ def _now() -> datetime.datetime:
     return datetime.datetime.now(datetime.UTC)
 
 
-def _minute(moment: datetime.datetime) -> str:
-    return moment.astimezone(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
-
-
 def write_order(folder: Path, entry: str, what: str, reason: str) -> None:
     """Orders a rerun or a withdrawal; the host obeys it in its next turn.
 
@@ -418,21 +406,6 @@ def write_order(folder: Path, entry: str, what: str, reason: str) -> None:
         raise ConfigError(f"{folder} has no entry {entry!r}", hint="its status page lists the entries")
     (folder / "orders").mkdir(exist_ok=True)
     write_record(folder / "orders" / f"{entry}.json", Order(what=what, reason=reason))
-
-
-@contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    with open(folder / "host.lock", "a") as lock:
-        deadline = time.monotonic() + LOCK_WAIT_S
-        while True:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise ConfigError(f"another process hosts {folder}", hint="stop it first") from None
-                time.sleep(0.2)
-        yield
 
 
 def supervise(folder: Path, *, once: bool) -> int:
@@ -451,8 +424,12 @@ def supervise(folder: Path, *, once: bool) -> int:
 def _main(folder: Path, once: bool) -> int:
     stopped: list[int] = []
     try:
-        with _locked(folder), handled_signals(lambda number, frame: stopped.append(number)):
+        lock = filelock.FileLock(folder / "host.lock", timeout=LOCK_WAIT_S)
+        with lock, handled_signals(lambda number, frame: stopped.append(number)):
             Host(folder).serve(lambda: bool(stopped), once=once)
+    except filelock.Timeout:
+        print(f"a2perf: another process hosts {folder}\n  Hint: stop it first", file=sys.stderr)
+        return 2
     except ConfigError as error:
         print(f"a2perf: {error}", file=sys.stderr)
         return 2

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ import jinja2
 
 from a2perf.report.page import render
 from a2perf.report.tables import Table, Text, text_table
-from a2perf_competition.hosted import HostedEntry, HostState
+from a2perf_competition.contests import Contest
+from a2perf_competition.hosted import HostedEntry, minute_text
 from a2perf_competition.page import number_text, outcome_text
 
 FINAL = "final.json"
@@ -24,12 +26,26 @@ _STATES = {
     "received": "Waiting",
     "checking": "Queued",
     "running": "Queued",
-    "finished": "Finished",
-    "failed": "Failed",
-    "refused": "Refused",
-    "withdrawn": "Withdrawn",
     "fault": "Host failed: not counted in the quota",
 }
+
+
+@dataclass
+class HostState:
+    """What the pages of a host show.
+
+    Attributes:
+        entries: every entry by its id, in the order of arrival.
+        waits: what an entry waits for, by its id.
+        not_taken: what is wrong with something in the mailbox, by its path.
+        final_waits: what the final phase waits for.
+    """
+
+    contest: Contest
+    entries: dict[str, HostedEntry] = field(default_factory=dict)
+    waits: dict[str, str] = field(default_factory=dict)
+    not_taken: dict[str, str] = field(default_factory=dict)
+    final_waits: str = ""
 
 
 class Pages:
@@ -82,9 +98,13 @@ class Pages:
         self._written[name] = hash(text)
 
 
+def _state(entry: HostedEntry) -> str:
+    return _STATES.get(entry.state, entry.state.capitalize())
+
+
 def _facts(entry: HostedEntry, wait: str, score: str) -> list[tuple[str, str]]:
     shown = {
-        "State": _STATES[entry.state],
+        "State": _state(entry),
         "Waits for": wait,
         "Phase": entry.phase,
         "Cause": f"{outcome_text(entry.kind)}: {entry.reason}" if entry.kind else entry.reason,
@@ -110,7 +130,7 @@ def _logs(logs: Mapping[str, Path]) -> list[tuple[str, str]]:
 
 def _phases(host: HostState) -> Table:
     def date(moment: Any) -> str:
-        return "–" if moment.year in (1, 9999) else moment.strftime("%Y-%m-%d %H:%M %Z")
+        return "–" if moment.year in (1, 9999) else minute_text(moment)
 
     rows = [(one.name, one.kind.capitalize(), date(one.starts), date(one.ends)) for one in host.contest.phases]
     return text_table("Phases", ("Phase", "Kind", "Starts", "Ends"), rows, texts=4)
@@ -139,7 +159,7 @@ def _board(host: HostState) -> Table:
 
 def _entries(host: HostState, waits: Mapping[str, str]) -> Table:
     rows = [
-        (_link(one), one.entrant, _STATES[one.state], waits.get(one.id) or outcome_text(one.kind))
+        (_link(one), one.entrant, _state(one), waits.get(one.id) or outcome_text(one.kind))
         for one in reversed(host.entries.values())
     ]
     return text_table("Entries, newest first", ("Entry", "Entrant", "State", "Waits for, or cause"), rows, texts=4)
@@ -147,7 +167,7 @@ def _entries(host: HostState, waits: Mapping[str, str]) -> Table:
 
 def _final(final: Mapping[str, Any]) -> tuple[Table, list[str]]:
     rows = [
-        (str(rank or "–"), name, "–" if mean is None else number_text(mean), outcome_text(outcome))
+        (str(rank or "–"), name, number_text(mean), outcome_text(outcome))
         for rank, name, mean, outcome in final["rows"]
     ]
     heads = ("Rank", "Entrant", "Mean, secret tasks", "Outcome")

@@ -25,12 +25,10 @@ import sys
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 
 from a2perf.errors import ConfigError, InfrastructureError, UserError
-from a2perf.launch import QueueEntry, RunSpec
 from a2perf.records import Record
 from a2perf.sandbox import Limits, SandboxSpec, get_sandbox
 from a2perf.storage import read_record, write_record
@@ -93,6 +91,11 @@ def phase_at(phases: Sequence[Phase], now: datetime.datetime) -> Phase | None:
     return next((one for one in phases if one.starts <= now < one.ends), None)
 
 
+def minute_text(moment: datetime.datetime) -> str:
+    """Returns a time as the pages show it."""
+    return moment.astimezone(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
 class Event(Record, kw_only=True):
     """A change of an entry: ISO 8601 time in UTC, and a sentence."""
 
@@ -137,54 +140,6 @@ class HostedEntry(Record, kw_only=True):
     def is_open(self) -> bool:
         """Whether something is still to be done."""
         return self.state in ("received", "checking", "running")
-
-
-class Contest(Protocol):
-    """Runs of entries, and their scores.
-
-    Attributes:
-        level: sandbox in which uploads are unpacked.
-        score: heading of the scores.
-        ascending: whether a smaller score is better.
-    """
-
-    title: str
-    task: str
-    level: str
-    workers: int
-    phases: Sequence[Phase]
-    score: str
-    ascending: bool
-
-    def specs(self, entry: HostedEntry) -> list[RunSpec]:
-        """Returns the runs of an entry; no seed and no path depends on a secret."""
-        ...
-
-    def settle(self, entry: HostedEntry, rows: Sequence[QueueEntry]) -> None:
-        """Enters score and costs of runs that have ended, or the reason of a failure."""
-        ...
-
-    def logs(self, entry: HostedEntry) -> dict[str, Path]:
-        """Returns what the processes of the entry printed, by a title."""
-        ...
-
-
-class HostState:
-    """What the pages of a host show.
-
-    Attributes:
-        entries: every entry by its id, in the order of arrival.
-        waits: what an entry waits for, by its id.
-        not_taken: what is wrong with something in the mailbox, by its path.
-        final_waits: what the final phase waits for.
-    """
-
-    folder: Path
-    contest: Contest
-    entries: dict[str, HostedEntry]
-    waits: dict[str, str]
-    not_taken: dict[str, str]
-    final_waits: str
 
 
 class Order(Record, kw_only=True):

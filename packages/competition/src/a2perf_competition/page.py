@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -15,7 +16,7 @@ from a2perf.report.leaderboard.scoring import Entry
 from a2perf.report.names import slug, submission_title
 from a2perf.report.numbers_text import row_scale, written
 from a2perf.report.page import render
-from a2perf.report.tables import Cell, Column, Table, Text, columns, ranking, text_table
+from a2perf.report.tables import MISSING, Cell, Column, Table, Text, columns, ranking, text_table
 from a2perf_competition.standings import EntrantStanding, TaskStanding
 
 LEADERBOARD = "leaderboard"
@@ -26,14 +27,11 @@ _OUTCOMES = {
     "bad_output": "Invalid output",
     "contract": "Invalid submission",
     "disk": "Disk limit exceeded",
-    "exception": "Exception",
     "exit": "Exited with an error",
-    "finished": "Finished",
     "forbidden": "Forbidden operation",
     "illegal": "Illegal answer",
     "infrastructure": "Infrastructure failure",
     "memory": "Memory limit exceeded",
-    "not run": "Not run",
     "output_limit": "Too much output",
     "signal": "Crashed",
     "timeout": "Timed out",
@@ -75,10 +73,7 @@ class FrontPage:
 
 def competition_page(page: FrontPage) -> str:
     """Returns the page as one HTML file without scripts; all text of entrants is escaped."""
-    by_name: dict[str, TaskStanding] = {}
-    for entrant in page.entrants:
-        for standing in entrant.tasks:
-            by_name.setdefault(standing.task, standing)
+    by_name = {task.task: task for entrant in page.entrants for task in entrant.tasks}
     # the secret ones, which decide, come first
     tasks = sorted(by_name.values(), key=lambda standing: (not standing.held_out, standing.task))
     secret = sum(task.held_out for task in tasks)
@@ -109,50 +104,39 @@ def competition_page(page: FrontPage) -> str:
 
 
 def _standings(page: FrontPage, tasks: Sequence[TaskStanding]) -> Table:
-    entrants = [*page.entrants, *page.references]
-    outcomes = [outcome_text(entrant.outcome) for entrant in page.entrants] + ["Reference"] * len(page.references)
-    entries = [*(page.entries.get(one.place) for one in page.entrants), *(None for _ in page.references)]
-    infos = [SubmissionInfo() if entry is None else entry.info for entry in entries]
-    titles = [submission_title(one.place, info) for one, info in zip(entrants, infos, strict=True)]
-    homes = [
-        "" if entry is None else f"{LEADERBOARD}/submissions/{slug(entry.name, entry.version)}" for entry in entries
-    ]
-    who = [
-        Text(
-            text=title,
-            href=f"{home}/index.html" if home else None,
-            detail="" if title == one.place else one.place,
-            drawing=badge(info),
-        )
-        for one, info, title, home in zip(entrants, infos, titles, homes, strict=True)
-    ]
-    ranks = [Text() if one.rank is None else Text(text=str(one.rank)) for one in entrants]
-    means = [
-        Text() if one.mean is None else Text(text=number_text(one.mean), sort=one.mean, best=one.rank == 1)
-        for one in entrants
-    ]
-    reports = [
-        Text(text=f"report of {title}", href=f"{home}/report/index.html") if home else Text()
-        for home, title in zip(homes, titles, strict=True)
-    ]
-    entry, outcome = columns({"entry": "Entry", "outcome": "Outcome"})
-    held: list[tuple[Column, Sequence[Cell]]] = [
-        (Column(key="rank", title="Rank", align="right", kind="rank"), ranks),
-        (entry, who),
-        (outcome, [Text(text=text) for text in outcomes]),
-        (Column(key="mean", title="Mean, secret tasks", align="right"), means),
-    ]
+    numbers = {"mean": "Mean, secret tasks"}
     for task in tasks:
-        title = f"{page.titles.get(task.task, task.task)}{'' if task.held_out else ' (public)'}"
-        head = Column(key=f"task-{task.task}", title=title, align="right")
-        held.append((head, [Text(text=_cell(one, task.task)) for one in entrants]))
-    held.append((Column(key="report", title="Report"), reports))
-    return ranking("Standings", held, [{"class": "" if one.rank else "unranked"} for one in entrants])
+        public = "" if task.held_out else " (public)"
+        numbers[f"task-{task.task}"] = f"{page.titles.get(task.task, task.task)}{public}"
+    rank = Column(key="rank", title="Rank", align="right", kind="rank")
+    heads = [rank, *columns({"entry": "Entry", "outcome": "Outcome"}, numbers), *columns({"report": "Report"})]
+    entrants = [(one, outcome_text(one.outcome)) for one in page.entrants]
+    entrants += [(one, "Reference") for one in page.references]
+    rows: list[list[Cell]] = []
+    for one, outcome in entrants:
+        entry, title = page.entries.get(one.place), submission_title(one.place, page.info(one.place))
+        who, report = Text(text=title, detail="" if title == one.place else one.place), Text()
+        if entry is not None:
+            home = f"{LEADERBOARD}/submissions/{slug(entry.name, entry.version)}"
+            who = msgspec.structs.replace(who, href=f"{home}/index.html", drawing=badge(entry.info))
+            report = Text(text=f"report of {title}", href=f"{home}/report/index.html")
+        rows.append(
+            [
+                Text(text=str(one.rank or MISSING)),
+                who,
+                Text(text=outcome),
+                Text(text=number_text(one.mean), sort=one.mean, best=one.rank == 1),
+                *(Text(text=_cell(one, task.task)) for task in tasks),
+                report,
+            ]
+        )
+    held = zip(heads, zip(*rows, strict=True), strict=True) if rows else ()
+    return ranking("Standings", held, [{"class": "" if one.rank else "unranked"} for one, _ in entrants])
 
 
-def number_text(value: float) -> str:
-    """Returns a return as printed, with a minus sign."""
-    return written(value, row_scale([value], "")).text()
+def number_text(value: float | None) -> str:
+    """Returns a return as printed, with a minus sign; a dash for none."""
+    return MISSING if value is None else written(value, row_scale([value], "")).text()
 
 
 def _result(page: FrontPage) -> str:
@@ -171,33 +155,31 @@ def _result(page: FrontPage) -> str:
 
 def _failed(page: FrontPage) -> list[tuple[str, str, str, str]]:
     """Returns entry, outcome, reason and tasks of the failed runs; runs that failed alike share a line."""
-    found: dict[tuple[str, str, str], list[str]] = {}
+    found: dict[tuple[str, str, str], Counter[str]] = {}
     for entrant in page.entrants:
         name = submission_title(entrant.place, page.info(entrant.place))
         for result in entrant.tasks:
             for kind, reason in result.failures:
                 title = page.titles.get(result.task, result.task)
-                found.setdefault((name, outcome_text(kind), reason), []).append(title)
-    counted = {key: {task: tasks.count(task) for task in tasks} for key, tasks in found.items()}
+                found.setdefault((name, outcome_text(kind), reason), Counter())[title] += 1
     return [
         (*key, "; ".join(task if count == 1 else f"{task} ({count} runs)" for task, count in tasks.items()))
-        for key, tasks in counted.items()
+        for key, tasks in found.items()
     ]
 
 
 def _claims(page: FrontPage) -> Table:
     """Returns the table of claims, false ones first."""
-    rows: dict[bool, list[list[Cell | str]]] = {True: [], False: []}
-    for place, task, claimed, measured in page.claims:
+    rows: list[list[Cell | str]] = []
+    for place, task, claimed, measured in sorted(page.claims, key=lambda claim: not is_false_claim(*claim[2:])):
         is_false = is_false_claim(claimed, measured)
         verdict = Text(text="", warning="False claim") if is_false else Text(text="Confirmed")
         numbers = (claimed, measured, claimed - measured)
         scale = row_scale(numbers, "")
         texts = [written(value, scale).text() for value in numbers]
-        rows[is_false].append([submission_title(place, page.info(place)), task, verdict, *texts])
+        rows.append([submission_title(place, page.info(place)), task, verdict, *texts])
     heads = ("Entry", "Task", "Verdict", "Claimed", "Measured", "Difference")
-    table = text_table("Claimed returns", heads, [*rows[True], *rows[False]], texts=3)
-    return msgspec.structs.replace(table, kind="ranking")
+    return msgspec.structs.replace(text_table("Claimed returns", heads, rows, texts=3), kind="ranking")
 
 
 def is_false_claim(claimed: float, measured: float) -> bool:
@@ -217,4 +199,4 @@ def _cell(entrant: EntrantStanding, task: str) -> str:
             if result.failures:
                 return outcome_text(result.failures[0][0])
             return outcome_text("not run") if result.not_run or result.mean is None else number_text(result.mean)
-    return "–"
+    return MISSING

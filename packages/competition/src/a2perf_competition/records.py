@@ -20,7 +20,7 @@ import msgspec
 
 from a2perf._version import __version__
 from a2perf.domains.package_code import package_sha256
-from a2perf.domains.registry import HeldOutTask
+from a2perf.domains.registry import HeldOutTask, get_domain
 from a2perf.errors import ConfigError, UserError
 from a2perf.records import Record
 from a2perf.runs.bundles.files import files_of, names_at
@@ -42,7 +42,7 @@ _MAX_GIN_BYTES = 1 << 20
 _MAX_AUDIT_BYTES = 16 << 20
 
 
-class _Task(Record, kw_only=True):
+class SecretTask(Record, kw_only=True):
     """The fields of ``HeldOutTask``."""
 
     name: str
@@ -61,8 +61,8 @@ class _Task(Record, kw_only=True):
         return {"name": self.name, "env_id": self.env_id, "kwargs": self.kwargs, "told": self.told}
 
 
-class PublicTask(_Task, kw_only=True):
-    """A public task besides the first one: it is evaluated, and not trained on.
+class PublicTask(SecretTask, kw_only=True):
+    """A public task.
 
     Attributes:
         files: SHA-256 of each data file of the task by its path below the competition's folder.
@@ -163,6 +163,13 @@ class CompetitionTerms(Record, kw_only=True):
         return self.profile.settings if isinstance(self.profile, ProfileTerms) else {}
 
     @property
+    def public_tasks(self) -> list[PublicTask]:
+        """The task that entries train on, and the further ones, on which they are only evaluated."""
+        first = get_domain(self.domain).task(self.public_task)
+        kwargs = {**first.kwargs, **self.environment_settings}
+        return [PublicTask(name=self.public_task, env_id=first.env_id, kwargs=kwargs), *self.further_tasks]
+
+    @property
     def limits(self) -> dict[str, float]:
         """The bounds on an entrant's processes, by their names in the manifest of a run."""
         return {
@@ -171,10 +178,6 @@ class CompetitionTerms(Record, kw_only=True):
             "processes": self.process_limit,
             "artifact_bytes": self.artifact_limit_bytes,
         }
-
-
-class SecretTask(_Task, kw_only=True):
-    """A secret task."""
 
 
 class Secret(Record, kw_only=True):
@@ -234,19 +237,17 @@ class Evaluator(Record, kw_only=True):
 
     def differences(self, other: Evaluator) -> list[str]:
         """Returns how another evaluator differs from this one, one sentence per difference."""
-        found = [
-            f"{name} is {getattr(other, name)}, committed {getattr(self, name)}"
-            for name in ("a2perf_version", "a2perf_sha256", "competition_sha256", "python")
-            if getattr(self, name) != getattr(other, name)
+        own, others = self._parts(), other._parts()
+        changed = [name for name in dict.fromkeys([*own, *others]) if own.get(name) != others.get(name)]
+        return [
+            f"{name} is {others.get(name, 'not installed')}, committed {own.get(name, 'not installed')}"
+            for name in changed[:8]
         ]
-        names = sorted({*self.packages, *other.packages})
-        changed = [name for name in names if self.packages.get(name) != other.packages.get(name)]
-        found += [
-            f"the package {name} is {other.packages.get(name, 'not installed')}, committed "
-            f"{self.packages.get(name, 'not installed')}"
-            for name in changed[:5]
-        ]
-        return found
+
+    def _parts(self) -> dict[str, str]:
+        code = {name: getattr(self, name) for name in ("a2perf_version", "a2perf_sha256", "competition_sha256")}
+        packages = {f"the package {name}": version for name, version in sorted(self.packages.items())}
+        return {**code, "python": self.python, **packages}
 
 
 class Commitment(Record, kw_only=True):
@@ -320,8 +321,8 @@ def commitment_of(terms: CompetitionTerms, secret: Secret, evaluator: Evaluator,
 
 def has_sealed_audit(terms: CompetitionTerms, folder: Path) -> bool:
     """Returns whether the audit in a folder is the one of the terms, which may have none."""
-    found = terms.audit
-    return not isinstance(found, AuditTerms) or found == AuditTerms.of(files_of(folder).read(AUDIT, _MAX_AUDIT_BYTES))
+    audit = terms.audit
+    return not isinstance(audit, AuditTerms) or audit == AuditTerms.of(files_of(folder).read(AUDIT, _MAX_AUDIT_BYTES))
 
 
 def gin_files(folder: Path) -> dict[str, bytes]:

@@ -7,10 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from a2perf.domains.registry import get_domain
-from a2perf_competition.records import CompetitionTerms, Secret, place_of, task_file
+from a2perf_competition.records import CompetitionTerms, Secret, SecretTask, place_of, task_file
 
 TRAINING_GIN, PUBLIC_GIN, SECRET_GIN = "training.gin", "inference.gin", "secret.gin"
+LIMITS = (
+    "load_timeout_s",
+    "run_time_limit_s",
+    "memory_limit_bytes",
+    "cpu_limit",
+    "process_limit",
+    "artifact_limit_bytes",
+)
 
 
 @dataclass(frozen=True)
@@ -19,16 +26,15 @@ class RequiredRun:
 
     Attributes:
         place: folder of the bundle, below the entrant's.
-        is_further: whether it is a public task besides the first one.
+        trained: place of the training run that it needs.
     """
 
-    task: str
+    task: SecretTask
     mode: str
     seed: int
     place: str
     gin_file: str
-    is_secret: bool
-    is_further: bool = False
+    is_secret: bool = False
     trained: str | None = None
 
     @property
@@ -40,26 +46,16 @@ class RequiredRun:
 def required_runs(terms: CompetitionTerms, secret: Secret, entrant: str) -> list[RequiredRun]:
     """Returns the required runs of an entrant, given by its place, sorted by seed with the training run first."""
     found: list[RequiredRun] = []
+    public = terms.public_tasks
     for seed in terms.seeds:
-        further = [task.name for task in terms.further_tasks]
-        names = [terms.public_task, *further, *(task.name for task in secret.tasks)]
         trained = None
         if terms.train:
-            trained = place_of(secret, entrant, terms.public_task, seed, "train")
-            found.append(RequiredRun(terms.public_task, "train", seed, trained, TRAINING_GIN, False))
-        for number, task in enumerate(names):
-            found.append(
-                RequiredRun(
-                    task=task,
-                    mode="inference",
-                    seed=seed,
-                    place=place_of(secret, entrant, task, seed, "inference"),
-                    gin_file=PUBLIC_GIN if number == 0 else SECRET_GIN,
-                    is_secret=number > len(further),
-                    is_further=0 < number <= len(further),
-                    trained=trained,
-                )
-            )
+            trained = place_of(secret, entrant, public[0].name, seed, "train")
+            found.append(RequiredRun(public[0], "train", seed, trained, TRAINING_GIN))
+        for number, task in enumerate([*public, *secret.tasks]):
+            place = place_of(secret, entrant, task.name, seed, "inference")
+            gin_file = PUBLIC_GIN if number == 0 else SECRET_GIN
+            found.append(RequiredRun(task, "inference", seed, place, gin_file, number >= len(public), trained))
     return found
 
 
@@ -68,9 +64,9 @@ def bindings_of(run: RequiredRun, competition: Path, home: Path) -> dict[str, An
     found: dict[str, Any] = {"Submission.hidden_paths": [str(competition)]}
     if run.mode == "train":
         return found
-    if run.is_secret or run.is_further:
+    if run.gin_file == SECRET_GIN:
         folder = competition / ("private" if run.is_secret else "public")
-        found["Submission.held_out_task"] = str(task_file(folder, run.task))
+        found["Submission.held_out_task"] = str(task_file(folder, run.task.name))
     if run.trained is not None:
         found["Submission.trained_root_dir"] = str(home / run.trained)
     return found
@@ -97,16 +93,8 @@ def gin_texts(terms: CompetitionTerms) -> dict[str, str]:
 
 
 def _text(terms: CompetitionTerms, mode: str, own: Mapping[str, object], *, with_task: bool) -> str:
-    settings = {
-        **own,
-        "load_timeout_s": terms.load_timeout_s,
-        "run_time_limit_s": terms.run_time_limit_s,
-        "memory_limit_bytes": terms.memory_limit_bytes,
-        "cpu_limit": terms.cpu_limit,
-        "process_limit": terms.process_limit,
-        "artifact_limit_bytes": terms.artifact_limit_bytes,
-        "record_frames": 4 if mode == "INFERENCE" else 0,
-    }
+    settings = {**own, **{name: getattr(terms, name) for name in LIMITS}}
+    settings["record_frames"] = 4 if mode == "INFERENCE" else 0
     lines = [
         f"# Competition {terms.name!r}",
         "import a2perf.submission.submission_util",
@@ -115,8 +103,7 @@ def _text(terms: CompetitionTerms, mode: str, own: Mapping[str, object], *, with
         *(f"Submission.{name} = {value!r}" for name, value in settings.items() if value is not None),
     ]
     if with_task:
-        task = get_domain(terms.domain).task(terms.public_task)
+        task = terms.public_tasks[0]
         lines.append(f"create_domain.env_name = {task.env_id!r}")
-        arguments = {**task.kwargs, **terms.environment_settings}
-        lines += [f"create_domain.{name} = {value!r}" for name, value in arguments.items()]
+        lines += [f"create_domain.{name} = {value!r}" for name, value in task.kwargs.items()]
     return "\n".join(lines) + "\n"

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from a2perf.domains.registry import get_domain
 from a2perf.errors import UserError
 from a2perf.experiments.planning import recorded_bindings
 from a2perf.records import Episode, Manifest, RolloutResults, RunState
@@ -53,25 +52,13 @@ class Promise:
 
     def seeds_of(self, run: RequiredRun) -> dict[str, Any]:
         """Returns the required entries of ``seeds`` in a run's manifest."""
-        evaluates, count = run.mode == "inference", self.terms.episodes
-        env_id = self.task_of(run)[0]
-        drawn = RunSeeds.keyed(self.seed_secret, run.seed, domain=self.terms.domain, env_id=env_id, evaluates=evaluates)
+        evaluates, count, domain = run.mode == "inference", self.terms.episodes, self.terms.domain
+        drawn = RunSeeds.keyed(self.seed_secret, run.seed, domain=domain, env_id=run.task.env_id, evaluates=evaluates)
         found = {**drawn.record(), "participant": drawn.draw("participant", 1)[0]}
         if evaluates:
             found |= {"episodes": drawn.draw("episodes", count), "evaluation": "root seed"}
             found["latency"] = drawn.draw("latency", 1)[0]
         return found
-
-    def task_of(self, run: RequiredRun) -> tuple[str, dict[str, Any]]:
-        """Returns the environment's id and arguments of a run."""
-        for task in self.secret.tasks:
-            if run.is_secret and task.name == run.task:
-                return task.env_id, task.kwargs
-        for further in self.terms.further_tasks:
-            if run.is_further and further.name == run.task:
-                return further.env_id, further.kwargs
-        public = get_domain(self.terms.domain).task(self.terms.public_task)
-        return public.env_id, {**public.kwargs, **self.terms.environment_settings}
 
 
 def check_run(
@@ -102,14 +89,13 @@ def check_run(
 
 def _fields(manifest: Manifest, run: RequiredRun, entrant: Entrant, promise: Promise) -> list[str]:
     terms, code = promise.terms, promise.evaluator
-    env_id, kwargs = promise.task_of(run)
     python = f"{manifest.python.get('implementation')} {manifest.python.get('version')}"
     pairs: list[tuple[str, Any, Any]] = [
         ("mode", manifest.mode, run.mode),
         ("domain", manifest.domain, terms.domain),
-        ("task", manifest.task, run.task),
-        ("environment", manifest.env_id, env_id),
-        ("arguments of the environment", manifest.env_kwargs, kwargs),
+        ("task", manifest.task, run.task.name),
+        ("environment", manifest.env_id, run.task.env_id),
+        ("arguments of the environment", manifest.env_kwargs, run.task.kwargs),
         ("root seed", manifest.root_seed, run.seed),
         ("hash of the submission", manifest.submission.sha256, entrant.sha256),
         ("participant arguments", manifest.participant_args, {}),

@@ -148,11 +148,11 @@ def _spec(
         writable=(home,),
     )
     return planned.spec(
-        f"{entrant.place}/{run.task}/seed_{run.seed}/{run.mode}",
+        f"{entrant.place}/{run.task.name}/seed_{run.seed}/{run.mode}",
         run.mode,
         {
             "submission": entrant.place,
-            "task": run.task,
+            "task": run.task.name,
             "seed": run.seed,
             "split": "held out" if run.is_secret else "public",
         },
@@ -160,7 +160,7 @@ def _spec(
             entrant.place,
             entrant.sha256,
             competition.commitment.commitment,
-            run.task,
+            run.task.name,
             run.seed,
             sandbox,
             entrant.isolated,

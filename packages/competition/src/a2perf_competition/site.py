@@ -16,22 +16,13 @@ from a2perf.report.leaderboard import Trust, write_leaderboard
 from a2perf.report.leaderboard.writing import Progress
 from a2perf.storage import read_json, write_atomic, write_json
 from a2perf.system import usable_processors
-from a2perf_competition import (
-    Checked,
-    Competition,
-    CompetitionTerms,
-    check_reveal,
-    check_runs,
-    close,
-    read_entrants,
-    read_references,
-    reveal,
-)
-from a2perf_competition.entrants import EntrantList
+from a2perf_competition.creation import read_references
+from a2perf_competition.entrants import EntrantList, close
 from a2perf_competition.page import LEADERBOARD, FrontPage, competition_page
-from a2perf_competition.records import REVEALED
+from a2perf_competition.records import REVEALED, Competition, CompetitionTerms
 from a2perf_competition.run_entrants import check_evaluator
-from a2perf_competition.standings import EntrantStanding, TaskStanding, outcome_of
+from a2perf_competition.standings import EntrantStanding, TaskStanding, outcome_of, ranked
+from a2perf_competition.verification import Checked, check_reveal, check_runs, reveal
 
 
 def publish_site(
@@ -58,7 +49,7 @@ def publish_site(
     """
     check_evaluator(competition)
     entries = settled_entries(competition)
-    close(competition)
+    listed = close(competition)
     outcomes = [outcome_of(entry) for entry in entries]
     checked = check_runs(competition, outcomes)
     if checked.problems and not despite_problems:
@@ -76,7 +67,6 @@ def publish_site(
     published = check_reveal(out / "reveal", competition.commitment.commitment)
     checked.problems += [problem for problem in published.problems if problem not in checked.problems]
     rows = {(row.entry.name, row.entry.version): row.entry for board in written.record.boards for row in board.rows}
-    listed = read_entrants(competition)
     entrants = checked.standing.entrants
     domain = competition.terms.domain
     front = FrontPage(
@@ -141,19 +131,16 @@ def claims_of(entries: Sequence[QueueEntry], *, domain: str = "") -> list[tuple[
 
 def references_of(competition: Competition) -> list[EntrantStanding]:
     """Returns the results of the reference entries, the best first."""
-    by_task = read_references(competition)
     secret = {task.name for task in competition.secret.tasks}
-    found: dict[str, list[TaskStanding]] = {}
-    for task, returns in by_task.items():
+    found: dict[str, EntrantStanding] = {}
+    for task, returns in read_references(competition).items():
         for name, value in returns.items():
-            found.setdefault(name, []).append(TaskStanding(task=task, held_out=task in secret, returns=[value]))
-    entrants = []
-    for name, results in found.items():
-        decisive = [result for result in results if result.held_out] or results
-        means = [mean for result in decisive if (mean := result.mean) is not None]
-        mean = sum(means) / len(means)
-        entrants.append(EntrantStanding(number=0, name=name, place=name, sha256="", tasks=results, mean=mean))
-    return sorted(entrants, key=lambda entrant: -(entrant.mean or 0.0))
+            one = found.setdefault(name, EntrantStanding(number=0, name=name, place=name, sha256=""))
+            one.tasks.append(TaskStanding(task=task, held_out=task in secret, returns=[value]))
+    references = ranked([*found.values()])
+    for one in references:
+        one.rank = None
+    return references
 
 
 def terms_text(terms: CompetitionTerms) -> list[tuple[str, str]]:
