@@ -21,6 +21,7 @@ from click.testing import CliRunner
 import a2perf_competition as competitions
 from a2perf.errors import ConfigError
 from a2perf.launch import AttemptOutcome
+from a2perf.storage import read_json
 from a2perf_competition import unpack
 from a2perf_competition.host import ATTEMPTS, Host, write_order
 from a2perf_competition.host_command import host as command
@@ -346,6 +347,41 @@ def test_with_other_secrets_every_served_byte_is_the_same(hosted: Path, tmp_path
     ]
     assert served[0] == served[1]
     assert len(served[0]) == 2
+
+
+CURIOUS = policy(
+    load="""
+        import os, pathlib
+        shown = {name: value for name, value in os.environ.items() if name.startswith(("A2PERF", "ROOT", "SEED"))}
+        print(sorted(shown.items()), pathlib.Path(__file__).parent, flush=True)
+    """,
+    preprocess='print(observation, flush=True)\nreturn np.flatnonzero(observation["mask"])',
+    infer="return int(observation[0])",
+)
+
+
+@pytest.mark.slow
+def test_live_hosts_with_other_secrets_serve_the_same_bytes_in_a_blind_phase(tmp_path: Path) -> None:
+    """Two hosts at one path, each with all entries from arrival to score; only the times of events may differ."""
+    folder, secrets, served = tmp_path / "h", [], []
+    for _ in range(2):
+        create(folder)
+        (folder / "host.toml").write_text(f"{WEAK}[[phases]]\nname = 'Blind'\nkind = 'blind'")
+        upload(folder, "ada", "first")
+        write_submission(folder / "inbox/bob/curious", CURIOUS)
+        write_submission(folder / "inbox/eve/crash", policy(load="raise RuntimeError(__file__)"))
+        (folder / "inbox/eve/out.zip").write_bytes(zipped(("../x", b"1")))
+        words = [sys.executable, "-c", "from a2perf.cli import main; main()", "host", str(folder), "--once"]
+        subprocess.run(words, capture_output=True, check=True, timeout=300)
+        states = {one["id"]: one["state"] for one in map(read_json, folder.glob("entries/*/entry.json"))}
+        assert states == {"ada-1": "finished", "bob-1": "finished", "eve-1": "failed", "eve-2": "refused"}
+        secrets.append(load(folder / "cup").secret)
+        pages = {page.relative_to(folder): page.read_text() for page in folder.glob("site/**/*") if page.is_file()}
+        served.append({name: re.sub(r"\d{4}-\d\d-\d\dT[\d:]{8}\+00:00", "TIME", text) for name, text in pages.items()})
+        shutil.rmtree(folder)
+    assert secrets[0] != secrets[1]
+    assert served[0] == served[1]
+    assert "SEED" in served[0][Path("site/entries/bob-1.html")]
 
 
 @pytest.mark.slow
