@@ -22,10 +22,10 @@ import a2perf_competition as competitions
 from a2perf.errors import ConfigError
 from a2perf.launch import AttemptOutcome
 from a2perf.storage import read_json
-from a2perf_competition import unpack
+from a2perf_competition import archive, unpack
 from a2perf_competition.host import ATTEMPTS, Host, write_order
 from a2perf_competition.host_command import host as command
-from a2perf_competition.hosted import HostedEntry, read_settings
+from a2perf_competition.hosted import HostedEntry, check_entry, read_settings
 from a2perf_competition.records import CompetitionTerms, load
 from tests.made_submissions import policy, write_submission
 
@@ -191,6 +191,34 @@ def test_a_host_that_died_between_two_steps_of_an_arrival_loses_nothing(hosted: 
     again = taken(hosted)
     assert again.entries["ada-1"].number == 1
     assert again.queue.unsettled() == 1
+
+
+def test_a_git_remote_is_pulled_as_a_mailbox(hosted: Path, tmp_path: Path) -> None:
+    def push(text: str) -> None:
+        (work / "ada/first/note").write_text(text)
+        for words in (["add", "--all"], ["commit", "--quiet", "-m", text], ["push", "--quiet", "origin", "HEAD"]):
+            archive.git(work, *words)
+
+    bare, work = tmp_path / "entries.git", tmp_path / "work"
+    archive.git(tmp_path, "init", "--quiet", "--bare", str(bare))
+    (hosted / "host.toml").write_text(f"git = '{bare}'\n{WEAK}")
+    assert "git fetch" in taken(hosted).not_taken["git"]  # it is empty yet
+    archive.git(tmp_path, "clone", "--quiet", str(bare), str(work))
+    write_submission(work / "ada/first", FIRST_CELL)
+    (work / "ada/first/data").symlink_to("/etc")
+    write_submission(work / "not plain/first", FIRST_CELL)
+    push("one")
+    made = taken(hosted)
+    assert made.not_taken == {"not plain/first": "not a plain name of an entrant or of an entry"}
+    assert taken(hosted).entries.keys() == made.entries.keys() == {"ada-1"}
+    push("two")
+    made = taken(hosted)
+    assert [one.name.rpartition("-")[0] for one in made.entries.values()] == ["first", "first"]
+    assert {one.state for one in made.entries.values()} == {"checking"}
+    check_entry(hosted / "entries/ada-2", made.settings, "process")
+    assert "'data' is a link" in json.loads((hosted / "entries/ada-2/check.json").read_text())["refused"]
+    (hosted / "host.toml").write_text(f"git = '{tmp_path}/absent'\n{WEAK}")
+    assert "does not appear to be a git repository" in taken(hosted).not_taken["git"]
 
 
 # --- settings, quotas and phases --------------------------------------------------------------------------------------

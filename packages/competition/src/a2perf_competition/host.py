@@ -25,7 +25,7 @@ from a2perf.launch.queue_entry import INFRASTRUCTURE, PREREQUISITE
 from a2perf.records import FailureKind
 from a2perf.storage import read_json, read_record, write_json, write_record
 from a2perf.stranger_files import printable
-from a2perf_competition import host_pages
+from a2perf_competition import git_mailbox, host_pages
 from a2perf_competition.contests import Cup, contest_of
 from a2perf_competition.draw import DRAW
 from a2perf_competition.entrants import Entrants, close, enter_all
@@ -75,7 +75,8 @@ class Host(host_pages.HostState):
         self.queue = Queue(folder / "runs/queue.sqlite", max_retries=RETRIES, retry_delay_s=RETRY_DELAY_S)
         self._seen: dict[str, tuple[int, ...]] = {}
         self._pages = host_pages.Pages(folder / "site")
-        self._next_turn = self._next_pages = 0.0
+        self._next_turn = self._next_pages = self._next_pull = 0.0
+        self._pull_problems: dict[str, str] = {}
         self._clocks = (time.time(), time.monotonic())
         self._read_entries()
         self._changed = set(self.entries)
@@ -157,7 +158,11 @@ class Host(host_pages.HostState):
 
     def _take(self) -> None:
         """Moves uploads out of the mailbox that have not changed since the turn before."""
-        self.not_taken = {}
+        if self.settings.git and time.monotonic() >= self._next_pull:
+            known = {(one.entrant, one.name) for one in self.entries.values()}
+            self._pull_problems = git_mailbox.pull(self.folder, self.settings.git, known)
+            self._next_pull = time.monotonic() + git_mailbox.PULL_S
+        self.not_taken = {**self._pull_problems}
         seen: dict[str, tuple[int, ...]] = {}
         for above in _listed(self.folder / "inbox"):
             if above.is_symlink() or not above.is_dir() or not PLAIN_NAME.fullmatch(above.name):

@@ -10,6 +10,7 @@
 ``orders``          what the organizer ordered: a rerun or the withdrawal of an entry
 ``entries``         one folder per entry: ``entry.json``, the upload, the unpacked folder
 ``runs``            the queue, and the bundles of the public task
+``remote.git``      what was pulled
 ``site``            pages for any web server; nothing else is served
 ==================  ====================================================================================
 """
@@ -73,6 +74,7 @@ class Settings(Record, kw_only=True, forbid_unknown_fields=True):
         free_bytes: free disk space below which nothing new starts.
         phases: of a competition; a bundle has its own.
         python: interpreter that stands for the container image of a bundle.
+        git: address of a repository that is pulled as a second mailbox.
     """
 
     quota: int = 5
@@ -83,6 +85,7 @@ class Settings(Record, kw_only=True, forbid_unknown_fields=True):
     upload_bytes: int = 1 << 30
     free_bytes: int = 2 << 30
     python: str = ""
+    git: str = ""
     phases: list[Phase] = msgspec.field(default_factory=lambda: [Phase(name="Development", kind="development")])
 
 
