@@ -227,7 +227,7 @@ def _steps(reader: BundleReader, evaluation: RecordedEpisodes) -> Iterator[str]:
     if "episode" in arrays and not np.array_equal(arrays["episode"], played):
         yield f"{name} and {evaluation.name} hold different episodes"
     if "reward" in arrays:
-        rewards = np.split(arrays["reward"], np.cumsum(lengths)[:-1])
+        rewards = np.split(arrays["reward"], np.cumsum(lengths))[:-1]  # none without episodes
         # accumulate adds in the order of the steps, as the evaluator did; sum does not
         totals = [float(np.add.accumulate(part)[-1]) if part.size else 0.0 for part in rewards]
         if totals != [episode.episode_return for episode in evaluation.episodes]:
