@@ -86,6 +86,7 @@ def test_any_environment_runs_and_nothing_names_an_engine(run) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 def test_the_suite_of_the_platform_passes(run, real_environment: Mapping[str, str]) -> None:
     words = ["-m", "pytest", "-q", "-n", str(os.cpu_count()), "-m", "not slow", *(f"tests/{name}" for name in SUITE)]
     done = run(*words, timeout=3000, env=real_environment)
