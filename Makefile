@@ -19,7 +19,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Some images forbid bytecode: every process of a test then compiles what it imports, which doubles the time of a start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup packages test-docs test-packages frameworks openenv environments test-environments engines system assets golden demo test lint test-slow test-engines test-extras test-platforms test-arm64 test-newer-python test-pybullet coverage \
+.PHONY: help setup packages test-docs test-packages frameworks openenv environments test-environments engines system assets golden demo test test-attacks lint test-slow test-engines test-extras test-platforms test-arm64 test-newer-python test-pybullet coverage \
 	bench perf-smoke references results reproduce docs lock docker hooks release clean distclean
 
 help:
@@ -33,7 +33,8 @@ help:
 	@echo
 	@echo "Test"
 	@echo "  lint               formatting, types and import contracts"
-	@echo "  test               lint and the test suite"
+	@echo "  test               lint and the core's tests"
+	@echo "  test-attacks       more of the core's tests: attacks, kills, accounts, other systems, documents"
 	@echo "  test-packages      types, import contracts and tests of the distributions"
 	@echo "  test-docs          build the documentation site; check its links, search and accessibility in a browser"
 	@echo "  test-slow          tests that take minutes: fresh environments, lower bounds, baselines that learn"
@@ -154,8 +155,15 @@ lint: $(INSTALLED)
 golden: $(INSTALLED)
 	@$(BIN)/python -m tests.golden.regenerate --fetch || echo "golden: continuing without the files of Ariane"
 
+# What needs many processes per test is a second target: the first one takes ten minutes on two cores.
+APART := tests/attacks tests/platforms tests/launch/test_kill_points.py tests/submission/test_accounting.py \
+	tests/domains/test_odd_environments.py tests/domains/test_foreign_package.py \
+	tests/docs/test_notebooks.py tests/docs/test_readme.py tests/docs/test_code_blocks.py
 test: setup lint
-	@$(BIN)/python -m pytest -n $(WORKERS) -m "not slow and not site"
+	@$(BIN)/python -m pytest -n $(WORKERS) -m "not slow and not site" $(APART:%=--ignore=%)
+
+test-attacks: setup
+	@$(BIN)/python -m pytest -n $(WORKERS) -m "not slow and not site" $(APART)
 
 # The distributions, each beside the core and none of them needed by it.
 DISTRIBUTIONS := $(notdir $(patsubst %/pyproject.toml,%,$(wildcard packages/*/pyproject.toml)))

@@ -157,7 +157,7 @@ class Release:
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("version")
 @click.option("--dry-run", is_flag=True, help="Check, print the edits, and change nothing.")
-@click.option("--skip-tests", is_flag=True, help="Do not run `make test` first.")
+@click.option("--skip-tests", is_flag=True, help="Do not run `make test test-attacks` first.")
 @click.option(
     "--root",
     default=ROOT,
@@ -178,7 +178,7 @@ def release(version: str, dry_run: bool, skip_tests: bool, root: Path) -> None:
                 )
             click.echo(f"dry run: would run the tests, build dist/, commit, and tag {made.tag}")
             return
-        tests = () if skip_tests else ("make", "--no-print-directory", "test")
+        tests = () if skip_tests else ("make", "--no-print-directory", "test", "test-attacks")
         made.make(tests, (sys.executable, "-m", "build", "--no-isolation"))
     except UserError as error:
         click.echo(f"release: {error}", err=True)
