@@ -155,7 +155,7 @@ lint: $(INSTALLED)
 golden: $(INSTALLED)
 	@$(BIN)/python -m tests.golden.regenerate --fetch || echo "golden: continuing without the files of Ariane"
 
-# What needs many processes per test is a second target: the first one takes ten minutes on two cores.
+# What needs many processes per test is a second target, a fifth of the time.
 APART := tests/attacks tests/platforms tests/launch/test_kill_points.py tests/submission/test_accounting.py \
 	tests/domains/test_odd_environments.py tests/domains/test_foreign_package.py \
 	tests/docs/test_notebooks.py tests/docs/test_readme.py tests/docs/test_code_blocks.py
