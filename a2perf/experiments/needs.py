@@ -21,6 +21,7 @@ from a2perf.runs.bundles.layout import MODES, bundle_path
 _PACKAGES = ("gymnasium_robotics", "ale_py")
 _VERSIONED = re.compile(r"(.+)-v(\d+)")
 _MISSING = re.compile(r"\b(?:ModuleNotFoundError|DependencyNotInstalled|MissingDependency): [^\n]*")
+_MISSING_OF_OURS = re.compile(r"([^\n]* needs the package [^\n]*, which is not installed)\s+Hint: ([^\n]*)")
 
 
 def find_submission(folder: Path, near: Path | None = None) -> Path:
@@ -117,4 +118,7 @@ def missing_package(run: Path) -> str:
             found = _MISSING.search(lines[-1]) if lines else None
             if found is not None:
                 return found[0]
+        ours = _MISSING_OF_OURS.match(failure.message)
+        if ours is not None:
+            return f"{ours[1]}; {ours[2]}"
     return ""

@@ -45,6 +45,15 @@ performance_testing_conditions:
 hydra: {{sweeper: {{n_jobs: {jobs}, study_name: toy, max_duration_minutes: {minutes}}}}}
 """
 
+FRAMEWORK_TEST = """
+env: toy_macro_stdcell
+submission: learner
+gin_configs: training.gin
+flags: [--domain, circuit_training]
+performance_testing_conditions: {total_runs: 1, succ_runs: 1, eval_columns: rollouts/mean_return, eval_value: 0}
+hydra: {sweeper: {study_name: learner}}
+"""
+
 
 class Folder:
     """A project with a script and its tests."""
@@ -227,6 +236,21 @@ def test_a_missing_package_of_a_program_is_no_verdict_and_no_failure(folder: Fol
     done = a2perf("benchmark", "--command", f"{sys.executable} script.py", *matrix, cwd=folder.path)
     assert done.returncode == 3
     assert "missing package: ModuleNotFoundError: No module named 'a_package_of_nobody'" in done.stdout
+
+
+def test_a_missing_framework_of_a_submission_is_no_verdict_and_no_failure(folder: Folder):
+    (folder.path / "conf" / "performance").mkdir(parents=True)
+    (folder.path / "conf" / "performance" / "learner-test.yaml").write_text(FRAMEWORK_TEST)
+    learner = folder.path / "learner"
+    learner.mkdir()
+    for name in ("__init__.py", "requirements.txt", "inference.py"):
+        (learner / name).touch()
+    framework = "from a2perf.domains.tfa.legacy_keras import tf_agents_module\ntf_agents_module('tf_agents.of_nobody')\n"
+    (learner / "train.py").write_text(framework)
+    done = folder.run("run", "learner-test")
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert re.search(r"no verdict: TF-Agents needs the package '.*', which is not installed; pip install .*", done.stdout)
+    assert folder.result("learner-test")["verdict"] == "open"
 
 
 @pytest.mark.parametrize(
