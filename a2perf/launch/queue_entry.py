@@ -54,7 +54,7 @@ class QueueEntry(RunSpec):
     @property
     def failure(self) -> str:
         """Kind and reason of a failed entry, as one line; the bundle and the log hold the whole reason."""
-        reason = " ".join(self.reason.split()).rstrip(": ") or "no reason was recorded"
+        reason = " ".join(self.reason.replace("\n  Hint:", ". Hint:").split()).rstrip(": ") or "no reason was recorded"
         return f"{self.kind}: {reason if len(reason) <= _MOST_REASON else f'{reason[: _MOST_REASON - 3]}...'}"
 
     @property
