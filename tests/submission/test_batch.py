@@ -200,14 +200,16 @@ def test_rows_of_nested_values() -> None:
             actions_of(wrong, 2)
 
 
-def test_rows_are_stacked_into_earlier_memory_only_if_they_fit() -> None:
-    memory: Any = None
+def test_rows_are_stacked_into_given_memory_only_if_all_of_them_fit() -> None:
+    places: Any = None
     for dtype, width, count in (("f4", 3, 2), ("f4", 3, 2), ("f8", 3, 2), ("f8", 5, 2), ("f8", 5, 4), ("f8", 5, 4)):
-        rows = [{"a": np.full(width, row, dtype), "b": row, "c": "text"} for row in range(count)]
-        earlier, memory = memory, stacked(rows, memory)
-        assert memory["a"].dtype == dtype
-        assert memory["a"].tolist() == [[row] * width for row in range(count)]
-        assert memory["b"].tolist() == list(range(count))
-        assert memory["c"] == ["text"] * count
-        fits = earlier is not None and (earlier["a"].dtype, earlier["a"].shape) == (memory["a"].dtype, (count, width))
-        assert (earlier is not None and earlier["a"] is memory["a"]) == fits
+        rows = [{"a": np.full(width, row, dtype), "b": np.ones(2)} for row in range(count)]
+        given, places = places, stacked(rows, places)
+        assert places["a"].dtype == dtype
+        assert places["a"].tolist() == [[row] * width for row in range(count)]
+        assert places["b"].tolist() == [[1.0, 1.0]] * count
+        fits = given is not None and (given["a"].dtype, given["a"].shape) == (dtype, (count, width))
+        assert all((given is not None and given[name] is places[name]) == fits for name in "ab")
+    ragged = stacked([{"a": np.zeros(5), "b": np.ones(2 + row)} for row in range(4)], places)
+    assert isinstance(ragged["b"], list)
+    assert ragged["a"] is not places["a"]

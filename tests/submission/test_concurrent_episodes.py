@@ -193,7 +193,7 @@ def test_episodes_at_once_have_the_records_of_episodes_in_turn(submission, launc
         assert rollouts.costs is not None
         assert rollouts.costs.steps == sum(episode.length for episode in rollouts.episodes)
         with np.load(metrics / "rollout_steps.npz") as arrays:
-            steps = {name: arrays[name] for name in ("episode", "action_digest", "reward")}
+            steps = {name: arrays[name] for name in ("episode", "action_xxh3", "reward")}
         found[name] = (
             [_timeless(one) for one in rollouts.episodes],
             [_timeless(one) for one in rollouts.further],

@@ -30,7 +30,7 @@ UNKNOWN = "not recorded"
 _NOT_COMPARED = ("index", "wall_s", "policy_cpu_s", "final_info", "reward_terms")
 _TIMES = ("runtime", "time", "wall", "latency", "duration")
 """Words in the name of an entry of ``final_info`` that is a time, which no repetition repeats."""
-_STEP_ARRAYS = ("observation_digest", "action_digest", "reward")  # earlier versions had other hashes under other names
+_STEP_ARRAYS = ("observation_xxh3", "action_xxh3", "reward")  # earlier versions had other hashes under other names
 _HOST = {
     "processor": "cpu_model",
     "processors": "cpu_usable",

@@ -13,7 +13,7 @@ import mmap
 import os
 import sys
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,8 +27,6 @@ ALIGNMENT: Final = 64
 DTYPES: Final = frozenset(
     ("|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f2", "<f4", "<f8", "<c8", "<c16")
 )
-_SMALL_BYTES = 1 << 12  # to hash all of it takes about as long as a comparison
-_COMPARED_BYTES = 1 << 17  # larger arrays are rows of a batch, or change at every step
 _F_SEAL_FUTURE_WRITE = 0x10  # linux/fcntl.h; Python has no constant for it
 
 
@@ -92,21 +90,16 @@ class SharedView:
         return bytearray(memoryview(self._map)[:size])
 
 
-class PackedArrays(NamedTuple):
-    """The arrays of a request in memory, each from a multiple of ``ALIGNMENT`` bytes on.
-
-    Attributes:
-        structure: name, dtype and shape of each array, in their order.
-        words: the memory as 64-bit words; bytes between two arrays are 0.
-        parts: the words of each array; empty if there is little to gain from ``states``.
-        states: of each array from the first on, what a reader has computed from it and those before it. A write removes
-            those of the first array that it changes and of all after it.
-    """
-
-    structure: tuple[tuple[str, str, tuple[int, ...]], ...]
-    words: np.ndarray[Any, np.dtype[np.uint64]]
-    parts: tuple[np.ndarray[Any, np.dtype[np.uint64]], ...]
-    states: list[Any]
+def plain_arrays(value: Any) -> dict[str, np.ndarray[Any, Any]] | None:
+    """Returns an array under the name "", or the arrays of a dict; None for other values and other dtypes."""
+    numpy = sys.modules.get("numpy")
+    named = value if type(value) is dict else {"": value}
+    for array in named.values():
+        if numpy is None or type(array) is not numpy.ndarray or not array.size:
+            return None
+        if not array.dtype.isnative or array.dtype.str not in DTYPES:
+            return None
+    return named or None
 
 
 class Layout:
@@ -115,56 +108,39 @@ class Layout:
     def __init__(self, word: str, names: tuple[str, ...] | None, arrays: list[np.ndarray[Any, Any]]) -> None:
         sizes = (array.nbytes + -array.nbytes % ALIGNMENT for array in arrays)
         *offsets, self.size = itertools.accumulate(sizes, initial=0)
-        self.packed: PackedArrays | None = None
-        self._word, self._names = word, names
+        self.word, self._names = word, names
         self._places = [(array.shape, array.dtype, offset) for array, offset in zip(arrays, offsets, strict=True)]
         self._targets: list[np.ndarray[Any, Any]] = []
-        self._written: list[bytes] = []
 
     @classmethod
     def of(cls, value: Any) -> Layout | None:
         """Returns the layout of a request; None if it contains anything but arrays."""
-        numpy = sys.modules.get("numpy")
-        if numpy is None or type(value) is not tuple or len(value) != 2:
+        if type(value) is not tuple or len(value) != 2 or (arrays := plain_arrays(value[1])) is None:
             return None
-        named = type(value[1]) is dict
-        arrays = list(value[1].values()) if named else [value[1]]
-        if not arrays or not all(type(array) is numpy.ndarray and array.size for array in arrays):
-            return None
-        if not all(array.dtype.isnative and array.dtype.str in DTYPES for array in arrays):
-            return None
-        return cls(value[0], tuple(value[1]) if named else None, arrays)
+        return cls(value[0], tuple(arrays) if type(value[1]) is dict else None, list(arrays.values()))
 
     def open(self, memory: mmap.mmap | bytearray) -> None:
-        """Prepares ``write`` to this memory, and clears it."""
+        """Prepares ``write`` to this memory."""
         import numpy
 
         self._targets = [numpy.ndarray(shape, dtype, memory, offset) for shape, dtype, offset in self._places]
-        words = numpy.frombuffer(memory, numpy.uint64, self.size // 8)
-        words[:] = 0
-        self._written = [b""] * len(self._targets)
-        pairs = zip(self._names or ("",), self._places, strict=True)
-        structure = tuple((name, dtype.str, shape) for name, (shape, dtype, _) in pairs)
-        ends = [*(offset // 8 for _, _, offset in self._places[1:]), len(words)]
-        parts = tuple(words[start:end] for start, end in itertools.pairwise([0, *ends]))
-        self.packed = PackedArrays(structure, words, parts if self.size > _SMALL_BYTES else (), [])
+
+    @property
+    def places(self) -> Any:
+        """The arrays in memory, as the request has them: one, or a dict of them."""
+        return self._targets[0] if self._names is None else dict(zip(self._names, self._targets, strict=True))
 
     def write(self, value: tuple[Any, Any]) -> bool:
-        """Copies the arrays of a request that changed to their places; returns False if it has another layout."""
+        """Copies the arrays of a request to their places; returns False if it has another layout."""
         word, content = value
-        if word != self._word or (tuple(content) if type(content) is dict else None) != self._names:
+        if word != self.word or (tuple(content) if type(content) is dict else None) != self._names:
             return False
-        assert self.packed is not None
-        most = _COMPARED_BYTES if self.packed.parts else 0
         arrays = (content,) if self._names is None else content.values()
-        for number, (array, target) in enumerate(zip(arrays, self._targets, strict=True)):
+        for array, target in zip(arrays, self._targets, strict=True):
             if type(array) is not type(target) or array.dtype != target.dtype or array.shape != target.shape:
                 return False
-            written = array.tobytes() if array.nbytes <= most else b""
-            if not written or written != self._written[number]:
+            if array is not target:
                 target[...] = array
-                self._written[number] = written
-                del self.packed.states[number:]
         return True
 
     def read(self, data: bytearray) -> tuple[str, Any]:
@@ -172,4 +148,4 @@ class Layout:
         import numpy
 
         arrays = [numpy.ndarray(shape, dtype, data, offset) for shape, dtype, offset in self._places]
-        return self._word, arrays[0] if self._names is None else dict(zip(self._names, arrays, strict=True))
+        return self.word, arrays[0] if self._names is None else dict(zip(self._names, arrays, strict=True))

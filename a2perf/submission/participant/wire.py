@@ -36,7 +36,6 @@ from a2perf.submission.participant.shared_region import (
     CAPACITY_BYTES,
     DTYPES,
     Layout,
-    PackedArrays,
     SharedRegion,
     SharedView,
 )
@@ -318,10 +317,9 @@ class Connection:
         if self._outgoing is not None:
             self._outgoing.close()
 
-    @property
-    def packed(self) -> PackedArrays | None:
-        """The arrays of the last request, if all of it was arrays."""
-        return None if self._layout is None else self._layout.packed
+    def places(self, word: str) -> Any:
+        """Returns the arrays in shared memory of the last request, if it was this word and arrays; otherwise None."""
+        return self._layout.places if self._layout is not None and self._layout.word == word else None
 
     def shut_down(self) -> None:
         """Ends a wait in another thread with ``ConnectionClosed``; that thread closes the connection."""

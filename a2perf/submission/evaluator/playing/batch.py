@@ -176,7 +176,7 @@ class _Batch:
         """Records the observations that were sent, while the answer is awaited."""
         for row in self._playing:
             if row.trace is not None:
-                row.trace.see(row.observation, None)
+                row.trace.see(row.observation)
 
     def _give_up(self, planned: PlannedEpisode, failure: Exception) -> None:
         self._failed[planned.index] = failure
@@ -218,7 +218,7 @@ class _Batch:
         alone, equal = InRows(self._participant, 1), True
         steps = episode_steps(env, index=planned.index, seed=planned.seed)
         observation = next(steps)
-        seen = self._trace.record()["observation_digest"]
+        seen = self._trace.record()["observation_xxh3"]
         for step, ((number, answer), digest) in enumerate(zip(self._answers, seen, strict=True), 1):
             if value_hash(observation) != digest:
                 return [f"the environment does not repeat episode {planned.index}: the batch was not checked"]

@@ -242,8 +242,8 @@ _STEP_TYPES: dict[str, type[np.generic]] = {
     "infer_ns": np.int64,
     "preprocess_ns": np.int64,
     "cpu_ns": np.int64,
-    "observation_digest": np.int64,
-    "action_digest": np.int64,
+    "observation_xxh3": np.int64,
+    "action_xxh3": np.int64,
     "reward": np.float64,
 }
 

@@ -31,7 +31,7 @@ from a2perf.submission.evaluator.process.participant_spec import ParticipantSpec
 from a2perf.submission.evaluator.process.rows import actions_of, stacked
 from a2perf.submission.evaluator.process.service_channel import ServiceChannel
 from a2perf.submission.evaluator.submitted.artifacts import DiskSpace
-from a2perf.submission.participant.shared_region import PackedArrays, SharedRegion
+from a2perf.submission.participant.shared_region import SharedRegion
 from a2perf.submission.participant.wire import (
     PROTOCOL_VERSION,
     Connection,
@@ -46,7 +46,6 @@ START_TIMEOUT_S = 60.0
 LOAD_TIMEOUT_S = 300.0
 CLOSE_GRACE_S = 5.0
 ENDING_GRACE_S = 5.0
-_SEEN_IN_WAIT_BYTES = 1 << 18  # a hash takes 12 us, an answer at least 20 and the copy
 _proven: set[tuple[str, str]] = set()
 T = TypeVar("T")
 
@@ -63,11 +62,10 @@ class ParticipantProcess:
         first_inference: the first answer of this process, which is slower than later ones; ``None`` before it.
         reached_time_limit: whether a limit on its time ended it.
         exceeded_run_limit: whether the limit on the whole run ended it.
-        on_observation: called by ``infer`` with an observation and what was sent of it if it consists of arrays, while
-            the participant computes if the observation is too small to delay the answer.
+        on_observation: called by ``infer`` with an observation, while the participant computes.
     """
 
-    on_observation: Callable[[Any, PackedArrays | None], None] | None = None
+    on_observation: Callable[[Any], None] | None = None
 
     def __init__(
         self,
@@ -89,7 +87,6 @@ class ParticipantProcess:
         self._confined: Confined | None = None
         self._connection: Connection | None = None
         self._calls = 0
-        self._stacked: Any = None
         self._cancelled = False
         self._started_at: float | None = None
         self._time_limit_s: float | None = None
@@ -250,11 +247,9 @@ class ParticipantProcess:
         """
         self._calls += 1
         where = f"infer_batch (call {self._calls})"
-        self._stacked = stacked(observations, self._stacked)
-        request = ("infer_batch", self._stacked)
-        reply, elapsed = self._exchange(
-            request, where, self._spec.call_timeout_s, on_observation=lambda *sent: on_sent()
-        )
+        places = None if self._connection is None else self._connection.places("infer_batch")
+        request = ("infer_batch", stacked(observations, places))
+        reply, elapsed = self._exchange(request, where, self._spec.call_timeout_s, on_observation=lambda _: on_sent())
         answer = self._read(where, lambda: answers.single(self._accepted(reply, where), elapsed))
         rows = self._read(where, lambda: actions_of(answer.action, len(observations)))
         answer = dataclasses.replace(answer, action=rows)
@@ -382,7 +377,7 @@ class ParticipantProcess:
         timeout_s: float | None,
         *,
         since_start: bool = False,
-        on_observation: Callable[[Any, PackedArrays | None], None] | None = None,
+        on_observation: Callable[[Any], None] | None = None,
     ) -> tuple[Any, int]:
         """Sends one request and returns the unchecked reply with the round trip in nanoseconds."""
         connection = self._connection
@@ -395,14 +390,9 @@ class ParticipantProcess:
         limit = self._limit(timeout_s, time.monotonic() if began is None else began, fixed=request[0] == "train")
         try:
             connection.send(request, deadline=limit)
-            packed = connection.packed
-            during_wait = packed is not None and packed.words.nbytes <= _SEEN_IN_WAIT_BYTES
-            if on_observation is not None and during_wait:
-                on_observation(request[1], packed)
-            reply, elapsed = connection.receive(deadline=limit), time.perf_counter_ns() - started
-            if on_observation is not None and not during_wait:
-                on_observation(request[1], packed)
-            return reply, elapsed
+            if on_observation is not None:
+                on_observation(request[1])
+            return connection.receive(deadline=limit), time.perf_counter_ns() - started
         except WireError as error:
             if isinstance(error, Unsendable):
                 self.kill()

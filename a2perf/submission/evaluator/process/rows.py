@@ -16,13 +16,14 @@ def stacked(rows: Sequence[Any], memory: Any = None) -> Any:
     Numbers and arrays of one dtype and shape are stacked, within dicts and tuples too. Others become a list.
 
     Args:
-        memory: an earlier result. Its arrays of the same dtype and shape are overwritten, because new ones of a
-            megabyte take three times as long.
+        memory: an array, or a dict of arrays, to stack into; the result is in it if all of it fits, and new otherwise.
     """
     first = rows[0]
     if isinstance(first, Mapping):
-        earlier = memory if isinstance(memory, dict) else {}
-        return {name: stacked([row[name] for row in rows], earlier.get(name)) for name in first}
+        places = memory if isinstance(memory, dict) and list(memory) == list(first) else {}
+        found = {name: stacked([row[name] for row in rows], places.get(name)) for name in first}
+        fits = all(found[name] is place for name, place in places.items())
+        return found if fits else stacked(rows)
     if isinstance(first, tuple):
         return tuple(stacked(parts) for parts in zip(*rows, strict=True))
     if isinstance(first, np.ndarray | np.generic | int | float):
