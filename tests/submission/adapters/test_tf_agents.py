@@ -91,6 +91,16 @@ def test_saved_model_answers_as_the_policy_does(tmp_path: Path, robot: tuple[Pat
 
 
 @tf_only
+def test_rows_have_the_actions_of_single_observations(tmp_path: Path, robot: tuple[Path, Any]) -> None:
+    rows = list(np.random.default_rng(0).normal(size=(5, 160)).astype(np.float32))
+    with submissions.process(write_submission(tmp_path / "entry", ENTRY), robot[0]) as running:
+        running.start()
+        running.load_policy({})
+        alone = [running.infer(row).action for row in rows]
+        np.testing.assert_allclose(running.infer_batch(rows).action, alone, rtol=1e-4)
+
+
+@tf_only
 def test_checkpoint_is_chosen_by_step_or_the_latest(robot: tuple[Path, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     import tensorflow as tf
 

@@ -7,7 +7,7 @@ library, and Gymnasium and NumPy when spaces are compared.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,6 +26,17 @@ def taking_rows(
     """Returns ``infer_once`` with ``infer_batch``, which maps stacked observations to one action per row."""
     setattr(infer_once, BATCH_ATTRIBUTE, infer_batch)
     return infer_once
+
+
+def rows_of(observations: Any) -> list[Any]:
+    """Returns the single observations that ``infer_batch`` gets stacked."""
+    if isinstance(observations, Mapping):
+        return [
+            dict(zip(observations, row, strict=True)) for row in zip(*map(rows_of, observations.values()), strict=True)
+        ]
+    if isinstance(observations, tuple):
+        return list(zip(*map(rows_of, observations), strict=True))
+    return list(observations)
 
 
 class Contract(NamedTuple):

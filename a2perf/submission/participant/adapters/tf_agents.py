@@ -13,14 +13,21 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from a2perf.errors import UserError
-from a2perf.submission.participant.adapters.contract import Contract, find, require_fit, require_specs
+from a2perf.submission.participant.adapters.contract import (
+    Contract,
+    find,
+    require_fit,
+    require_specs,
+    rows_of,
+    taking_rows,
+)
 from a2perf.submission.participant.adapters.origin import require_origin
 from a2perf.submission.participant.signatures import ContractError
 
@@ -88,7 +95,11 @@ def contract(
             require_fit("the policy", [error.message])
             raise
 
-    return Contract(load_policy, preprocess_observation, lambda policy, observation: policy.act(*observation))
+    def infer_batch(policy: SavedPolicy, observations: Any) -> list[Any]:
+        return policy.act_in_rows([preprocess_observation(row) for row in rows_of(observations)])
+
+    infer_once = taking_rows(lambda policy, observation: policy.act(*observation), infer_batch)
+    return Contract(load_policy, preprocess_observation, infer_once)
 
 
 class SavedPolicy:
@@ -119,7 +130,9 @@ class SavedPolicy:
         except UserError as error:
             raise ContractError(error.message, error.hint) from error
         try:
-            self._policy = eager.SavedModelPyTFEagerPolicy(str(path), load_specs_from_pbtxt=True)
+            self._policy = eager.SavedModelPyTFEagerPolicy(
+                str(path), load_specs_from_pbtxt=True, batch_time_steps=False
+            )
         except Exception as error:  # a damaged folder fails in many ways
             raise ContractError(
                 f"the policy {path.name} cannot be loaded: {type(error).__name__}: {error}",
@@ -166,11 +179,28 @@ class SavedPolicy:
         """Returns the action for an observation."""
         if first:
             self.state = self._initial
-        values = {name: np.asarray(value, np.float32) for name, value in _ENVIRONMENT_STEP.items()}
-        values["step_type"] = np.asarray(0 if first else _ENVIRONMENT_STEP["step_type"], np.int32)
-        step = self._policy.action(self._time_step(observation=observation, **values), self.state)
-        self.state = step.state
-        return step.action if self._translate is None else self._translate(step.action)
+        (action,), self.state = self._decide([(first, observation)], self.state)
+        return action
+
+    def act_in_rows(self, rows: Sequence[tuple[bool, Any]]) -> list[Any]:
+        """Returns an action for each pair of whether an episode begins and its observation.
+
+        Raises:
+            ContractError: the policy has a state.
+        """
+        if self._policy.policy_state_spec not in ((), [], {}):
+            raise ContractError(f"the policy {self._name} has a state, which rows do not have", "leave out --batch")
+        return self._decide(rows, self._initial)[0]
+
+    def _decide(self, rows: Sequence[tuple[bool, Any]], state: Any) -> tuple[list[Any], Any]:
+        from tensorflow import nest
+
+        values = {name: np.full(len(rows), value, np.float32) for name, value in _ENVIRONMENT_STEP.items()}
+        values["step_type"] = np.array([0 if first else _ENVIRONMENT_STEP["step_type"] for first, _ in rows], np.int32)
+        observation = nest.map_structure(lambda *parts: np.stack(parts), *(seen for _, seen in rows))
+        step = self._policy.action(self._time_step(observation=observation, **values), state)
+        actions = [nest.map_structure(lambda part, row=row: part[row].numpy(), step.action) for row in range(len(rows))]
+        return actions if self._translate is None else [self._translate(action) for action in actions], step.state
 
 
 def _specs(nest: Any, name: str) -> SpecNest:
