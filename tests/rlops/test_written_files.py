@@ -72,6 +72,7 @@ def test_files_beside_an_event_file_of_the_run_are_its_own_unless_others_write_t
         ("runs/CartPole-v1__ppo__1__1700000000/progress.csv", True),
         ("videos/CartPole-v1__ppo__1__1700000000/rl-video-episode-0.mp4", True),
         ("runs/CartPole-v1__ppo__2__1700000000/progress.csv", False),
+        ("videos/CartPole-v1__ppo__2__1700000000/rl-video-episode-1.mp4", False),
         ("runs/CartPole-v1__ppo__11__1700000000/progress.csv", False),
         ("runs/CartPole-v12__ppo__1__1700000000/progress.csv", False),
         ("runs/Acrobot-v1__ppo__1__1700000000/progress.csv", False),

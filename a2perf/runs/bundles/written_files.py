@@ -102,7 +102,8 @@ class WrittenFiles:
         env = re.escape(self.env_id).replace("/", "[/_-]")
         if not re.search(rf"(?<![A-Za-z0-9]){env}(?![A-Za-z0-9])", text):
             return False
-        rest = re.sub(rf"(?<![A-Za-z0-9]){env}(?![A-Za-z0-9])", " ", text)
+        # Gymnasium numbers its videos, rl-video-episode-1.mp4
+        rest = re.sub(rf"(?<![A-Za-z0-9]){env}(?![A-Za-z0-9])|(?:episode|step)-\d+", " ", text)
         # a number after the seed is something else: a time, a version
         return re.search(rf"(?<![A-Za-z0-9.])(?:s|seed)?[_\-=]?{self.seed}(?![A-Za-z0-9])", rest) is not None
 
