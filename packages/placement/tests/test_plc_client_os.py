@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -70,6 +72,15 @@ def test_costs_and_maps_are_those_of_the_public_evaluator(placed: PlacementCost)
         assert [len(one) for one in maps] == [columns * rows] * 3
         placed.update_node_coords(macro, 200.0, 210.0)
         placed.update_macro_orientation(macro, "FS")
+
+
+def test_a_new_object_has_the_settings_of_the_public_evaluator() -> None:
+    netlist, _ = design_files("generated", {"num_macros": 10, "num_clusters": 20, "num_nets": 120, "seed": 0})
+    plc = PlacementCost(netlist)
+    assert plc.get_congestion_smooth_range() == 0
+    assert plc.get_macro_routing_allocation() == (0.0, 0.0)
+    assert (plc.get_project_name(), plc.get_block_name()) == ("circuit_training", Path(netlist).parent.name)
+    assert not plc.get_use_incremental_cost()
 
 
 def test_counts_and_settings_have_the_conventions_of_the_public_evaluator(placed: PlacementCost) -> None:

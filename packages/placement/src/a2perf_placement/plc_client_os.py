@@ -33,6 +33,11 @@ class PlacementCost(placement_cost.PlacementCost):
         self.FLAG_UPDATE_WIRELENGTH = self.FLAG_UPDATE_DENSITY = self.FLAG_UPDATE_CONGESTION = True
         self.set_placement_grid(10, 10)
         self.set_overlap_threshold(0.0)
+        self.set_congestion_smooth_range(0)
+        self.set_macro_routing_allocation(0.0, 0.0)
+        self.set_use_incremental_cost(False)
+        self.set_project_name("circuit_training")
+        self.set_block_name(Path(netlist_file).resolve().parent.name)
 
     def set_canvas_boundary_check(self, check: bool) -> bool:
         self._checks_boundary = bool(check)
