@@ -321,6 +321,11 @@ class Connection:
         """Returns the arrays in shared memory of the last request, if it was this word and arrays; otherwise None."""
         return self._layout.places if self._layout is not None and self._layout.word == word else None
 
+    @property
+    def shared_bytes(self) -> float:
+        """Size in shared memory of the last request; infinite if it was not only arrays."""
+        return math.inf if self._layout is None else self._layout.size
+
     def shut_down(self) -> None:
         """Ends a wait in another thread with ``ConnectionClosed``; that thread closes the connection."""
         with contextlib.suppress(OSError):  # it is closed already

@@ -46,6 +46,7 @@ START_TIMEOUT_S = 60.0
 LOAD_TIMEOUT_S = 300.0
 CLOSE_GRACE_S = 5.0
 ENDING_GRACE_S = 5.0
+_SEEN_IN_WAIT_BYTES = 1 << 20  # a hash takes less time than the copy of the participant process
 _proven: set[tuple[str, str]] = set()
 T = TypeVar("T")
 
@@ -62,7 +63,8 @@ class ParticipantProcess:
         first_inference: the first answer of this process, which is slower than later ones; ``None`` before it.
         reached_time_limit: whether a limit on its time ended it.
         exceeded_run_limit: whether the limit on the whole run ended it.
-        on_observation: called by ``infer`` with an observation, while the participant computes.
+        on_observation: called by ``infer`` with an observation, while the participant computes if it consists of arrays
+            that are too small to delay the answer.
     """
 
     on_observation: Callable[[Any], None] | None = None
@@ -390,9 +392,14 @@ class ParticipantProcess:
         limit = self._limit(timeout_s, time.monotonic() if began is None else began, fixed=request[0] == "train")
         try:
             connection.send(request, deadline=limit)
-            if on_observation is not None:
+            # the latency of a batch is not ranked
+            during_wait = request[0] == "infer_batch" or connection.shared_bytes <= _SEEN_IN_WAIT_BYTES
+            if on_observation is not None and during_wait:
                 on_observation(request[1])
-            return connection.receive(deadline=limit), time.perf_counter_ns() - started
+            reply, elapsed = connection.receive(deadline=limit), time.perf_counter_ns() - started
+            if on_observation is not None and not during_wait:
+                on_observation(request[1])
+            return reply, elapsed
         except WireError as error:
             if isinstance(error, Unsendable):
                 self.kill()
