@@ -23,6 +23,7 @@ from a2perf.errors import ConfigError, did_you_mean
 
 RENAMED = {"default_cpu_power": "force_cpu_power", "co2_signal_api_token": "electricitymaps_api_token"}
 TRACKING_MODES = ("process", "machine")
+_LOG_LEVELS = ("debug", "info", "warning", "error", "critical")
 _OUTPUT_FLAGS = {
     "save_to_file": "csv",
     "save_to_api": "api",
@@ -137,6 +138,9 @@ class EmissionsSettings:
         if self.tracking_mode is not None and self.tracking_mode not in TRACKING_MODES:
             near = did_you_mean(str(self.tracking_mode), TRACKING_MODES)
             raise self.wrong("tracking_mode", f"one of {', '.join(TRACKING_MODES)}{near}")
+        if isinstance(self.log_level, str) and self.log_level.lower() not in _LOG_LEVELS:
+            near = did_you_mean(self.log_level, _LOG_LEVELS)
+            raise self.wrong("log_level", f"one of {', '.join(_LOG_LEVELS)}{near}")
 
     def _check_number(self, name: str, *, least: float, open_end: bool = False) -> None:
         value = getattr(self, name)

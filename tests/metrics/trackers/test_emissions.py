@@ -109,6 +109,7 @@ def test_the_new_name_counts_when_both_are_given():
         ("force_cpu_power", -1.0, "more than 0"),
         ("country_iso_code", 840, "a string"),
         ("tracking_mode", "proces", "did you mean 'process'"),
+        ("log_level", "inf", "did you mean 'info'"),
     ],
 )
 def test_a_wrong_value_is_named(name, value, words):
