@@ -42,7 +42,7 @@ def perftest(
     without TEST, all. Run the command again after an interruption to resume. Exit status: 0 all passed, 1 one failed,
     2 configuration, 3 infrastructure, 130 interrupted.
     """
-    from a2perf.experiments.needs import require_training
+    from a2perf.experiments.needs import require_training, resolve_env_id
     from a2perf.experiments.performance_test.configuration import find_tests, is_test, name_of, read_test
     from a2perf.experiments.performance_test.run_test import run_test, suite_of, without_verdict, write_results
     from a2perf.runs.stores.store import store_folder
@@ -79,6 +79,8 @@ def perftest(
             outcome = without_verdict(test, missing[test.name])
             click.echo(outcome.message)
         else:
+            if test.training is not None and (notice := resolve_env_id(test.env)[1]):
+                click.echo(f"notice: {notice}")
             with launch.conductor(workers=n_jobs or test.n_jobs) as conductor:
                 outcome = run_test(test, folder, conductor, say=click.echo)
         outcomes.append(outcome)

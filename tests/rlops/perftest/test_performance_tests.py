@@ -54,6 +54,14 @@ performance_testing_conditions: {total_runs: 1, succ_runs: 1, eval_columns: roll
 hydra: {sweeper: {study_name: learner}}
 """
 
+TRAINING_TEST = """
+defaults: [override /algorithm: ppo]
+env: Acrobot-v0
+performance_testing_conditions:
+  {total_runs: 1, succ_runs: 1, eval_columns: eval/mean_reward, eval_value: -500, max_steps: 2_000}
+hydra: {sweeper: {study_name: ppo}}
+"""
+
 
 class Folder:
     """A project with a script and its tests."""
@@ -271,6 +279,16 @@ def test_a_missing_package_of_the_runner_is_found_before_anything_runs(
     assert "  Hint: pip install -e '.[perftest]'" in done.stderr
     assert len(done.stderr.splitlines()) == 2
     assert sorted(tmp_path.iterdir()) == [copy, tmp_path / "sitecustomize.py"]
+
+
+@pytest.mark.slow
+@pytest.mark.group("sb3")
+def test_another_version_of_the_environment_is_announced(folder: Folder):
+    (folder.path / "conf" / "performance").mkdir(parents=True)
+    (folder.path / "conf" / "performance" / "ppo-test.yaml").write_text(TRAINING_TEST)
+    done = folder.run("run", "ppo-test")
+    assert "notice: Acrobot-v0 is not installed; Acrobot-v1 is used" in done.stdout, done.stderr
+    assert "Performance test ppo-test successful!" in done.stdout
 
 
 def test_a_test_that_cannot_run_is_no_verdict_beside_those_that_can(folder: Folder, repository: Path) -> None:
