@@ -196,10 +196,10 @@ def _listed(tags: Iterable[str]) -> str:
 def import_command(paths: tuple[Path, ...], kind: str | None, tags: tuple[str, ...], **options: Any) -> int:
     """Copy recorded runs of other tools into the experiment store.
 
-    Found are folders of TensorBoard event files, Stable-Baselines3 logs (progress.csv, monitor.csv), histories of
-    Weights & Biases (history.jsonl with the rows of wandb.Api().run(...).scan_history(), and config.json), and CSV
-    files with a column of steps, also of several runs that columns env_id, exp_name and seed tell apart. Importing a
-    run again changes nothing.
+    Found are folders of TensorBoard event files, Stable-Baselines3 logs (progress.csv, monitor.csv), runs of Weights &
+    Biases (run-ID.wandb, or history.jsonl with the rows of wandb.Api().run(...).scan_history(), and config.json), and
+    CSV files with a column of steps, also of several runs that columns env_id, exp_name and seed tell apart. Importing
+    a run again changes nothing.
     """
     from a2perf.rlops.store import Store
     from a2perf.rlops.tags import check_tag
