@@ -233,14 +233,15 @@ class Journal:
         Raises:
             OSError: the file system refused; earlier entries stay readable.
         """
+        import msgspec
+
         if self._descriptor is None:
             self._open()
         assert self._descriptor is not None
         try:
-            text = _on_a_line(entry)
-        except (TypeError, ValueError):  # an array or a number that JSON does not have
-            text = _on_a_line(_finite(entry))
-        line = text.encode() + b"\n"
+            line = msgspec.json.encode(entry) + b"\n"
+        except (TypeError, OverflowError):  # an array, or an integer of more than 64 bits
+            line = _on_a_line(_finite(entry)).encode() + b"\n"
         written = 0
         while written < len(line):
             written += os.write(self._descriptor, line[written:])
