@@ -26,7 +26,7 @@ def translate(arguments: list[str]) -> list[str]:
     name = given.pop("performance", None)
     if name is None or rest:
         raise UserError(
-            f"src/main.py only runs performance tests{', not ' + ' '.join(rest) if rest else ''}",
+            f"runs only performance tests and smoke tests{', not ' + ' '.join(rest) if rest else ''}",
             hint="python src/main.py +performance=FetchReach/sac_her-test --multirun",
         )
     for key, values in {**KEPT, **(SMOKE if name == "smoke_test" else {})}.items():

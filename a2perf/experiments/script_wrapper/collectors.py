@@ -147,7 +147,7 @@ def _rollout_videos(captured: Captured) -> str:
             video.write_video(captured.folder / f"rollout_{index}.mp4", frames, _FRAMES_PER_SECOND)
     finally:
         env.close()
-    return f"{captured.videos} videos"
+    return f"{captured.videos} video{'s' * (captured.videos != 1)}"
 
 
 def _policy(captured: Captured, count: int, what: str) -> Acting:
