@@ -48,7 +48,7 @@ def main() -> None:
         found = audited(tasks[name])
         known[name] = found.as_json()
         ordered = [known[task] for task in tasks if task in known]
-        write_atomic(FILE, json.dumps(ordered, indent=1) + "\n")
+        write_atomic(FILE, json.dumps(ordered, indent=1, ensure_ascii=False) + "\n")
         print(f"{name}: {', '.join(f'{one.check} fails, {one.evidence}' for one in found.failed) or 'no check fails'}")
 
 
