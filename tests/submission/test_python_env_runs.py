@@ -108,6 +108,7 @@ def test_a_run_whose_package_cannot_be_had_ends_with_status_2_and_keeps_the_log(
     outcome = launch(folder, "inference.gin")
     assert outcome.status == 2
     assert "requirements.txt:1: toy==3.1 cannot be installed" in outcome.output
+    assert "pip wheel --no-deps NAME -w DIR, then set UV_FIND_LINKS=DIR" in outcome.output
     manifest = outcome.manifest("inference")
     assert (manifest["state"], manifest["exit_reason"]) == ("failed", "configuration")
     assert "toy==3.1" in (outcome.root / "inference" / "logs" / "python_env.log").read_text()
