@@ -225,8 +225,8 @@ class Installer:
             )
         return ConfigError(
             f"{places} cannot be installed:\n{last}",
-            hint="require versions that exist as wheels for this Python, or build the missing one: pip wheel --no-deps NAME "
-            f"-w DIR, then set UV_FIND_LINKS=DIR; see {self._log}",
+            hint="require versions that exist as wheels for this Python, or build the missing one: "
+            f"pip wheel --no-deps NAME -w DIR, then set UV_FIND_LINKS=DIR; see {self._log}",
         )
 
     def _command(self) -> list[str]:
