@@ -199,7 +199,7 @@ def _step_difference(
     for order, name in enumerate(_STEP_ARRAYS):
         if not all(name in arrays for arrays in steps):
             continue
-        values[name.removesuffix("_digest")] = None
+        values[name.removesuffix("_xxh3")] = None
         left, right = (arrays[name][row[:least]] for arrays, row in zip(steps, rows, strict=True))
         unequal = np.flatnonzero(left.view(np.uint64) != right.view(np.uint64))
         if unequal.size:
@@ -211,7 +211,7 @@ def _step_difference(
     if name != "reward":
         shown = [f"hash {text}" for text in shown]
     return FirstDifference(
-        task=task, episode=index, step=step, array=name.removesuffix("_digest"), recorded=shown[0], repeated=shown[1]
+        task=task, episode=index, step=step, array=name.removesuffix("_xxh3"), recorded=shown[0], repeated=shown[1]
     )
 
 
