@@ -33,7 +33,7 @@ from a2perf.domains.web_navigation.arguments import (
 from a2perf.domains.web_navigation.browsers.backend import Backend, End, PageRow
 from a2perf.domains.web_navigation.episode import ActionMasks, WebEpisode
 from a2perf.domains.web_navigation.observation import Encoder, Frame, Sizes, new_frame
-from a2perf.domains.web_navigation.page.interfaces import OBSERVATIONS, interface_of
+from a2perf.domains.web_navigation.page.interfaces import OBSERVATIONS, ArrayInterface, interface_of
 from a2perf.domains.web_navigation.page.page_model import PageModel
 from a2perf.domains.web_navigation.page.vocabulary import DistributedVocabulary
 from a2perf.domains.web_navigation.reward import REASON, CompatWebRules, Reward, WebRules
@@ -264,6 +264,11 @@ class WebNavigationEnv(gymnasium.Env[Observation, Any], EzPickle):
         if self._legacy_step:
             return observation, reward, terminated or truncated, info
         return observation, reward, terminated, truncated, info
+
+    def reuse_observations(self) -> None:
+        """Makes each step rewrite the arrays of the last observation, for callers that have copied what they keep."""
+        if isinstance(self._interface, ArrayInterface):
+            self._interface.reuses_arrays = True
 
     def render(self) -> NDArray[np.uint8] | None:
         """Returns a picture of the page, RGB, uint8, shape (height, width, 3), in render mode ``"rgb_array"``.

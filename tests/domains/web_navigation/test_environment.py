@@ -109,6 +109,18 @@ def test_an_ended_episode_and_a_closed_environment_take_no_step(env):
         env.step(0)
 
 
+def test_observations_are_kept_unless_a_caller_lets_steps_rewrite_them(env):
+    reusing = WebNavigationEnv(num_websites=2, designs=[LOGIN, SHOP])
+    reusing.reuse_observations()
+    (first, _), (kept, _) = reusing.reset(seed=3), env.reset(seed=3)
+    before = kept["time_step"].copy()
+    for action in (0, 3, 7):
+        again, plain = reusing.step(action)[0], env.step(action)[0]
+        assert all(np.array_equal(again[name], plain[name]) for name in plain)
+        assert all(np.shares_memory(again[name], first[name]) for name in first)
+    assert np.array_equal(kept["time_step"], before)
+
+
 def test_conceptual_actions_touch_elements_and_legacy_flags_give_the_older_tuples():
     env = WebNavigationEnv(
         num_websites=1, designs=[SHOP], use_conceptual=True, use_legacy_reset=True, use_legacy_step=True

@@ -53,7 +53,13 @@ class WebInterface(Protocol):
 
 
 class ArrayInterface:
-    """Observations are arrays, actions are numbers. See ``WebInterface``."""
+    """Observations are arrays, actions are numbers. See ``WebInterface``.
+
+    Attributes:
+        reuses_arrays: whether the next step rewrites the arrays of an observation.
+    """
+
+    reuses_arrays = False
 
     def __init__(self, episode: WebEpisode, sizes: Sizes, conceptual: bool, words: int) -> None:
         self.observation_space: gymnasium.Space[Any] = observation_space(sizes, words, episode.step_limit)
@@ -73,8 +79,9 @@ class ArrayInterface:
         return self._episode.step(checked_action(action, self._sizes.actions))
 
     def observation(self) -> dict[str, NDArray[Any]]:
-        """Returns copies of the arrays."""
-        return {key: array.copy() for key, array in self._episode.frame.arrays.items()}
+        """Returns the arrays, by default copies."""
+        arrays = self._episode.frame.arrays
+        return dict(arrays) if self.reuses_arrays else {key: array.copy() for key, array in arrays.items()}
 
     def info(self) -> dict[str, Any]:
         """Returns ``action_mask``: 1 for each action with a listed element and an existing profile row, shape (n,)."""

@@ -154,6 +154,8 @@ def _play_in_thread(episodes: TaskEpisodes, participants: Participants, opening:
 def environment(task: RunTask) -> Iterator[Any]:
     """Opens the environment of a task. An exception while it closes is printed: the episodes are recorded by then.
 
+    If the environment has a method ``reuse_observations``, its steps may rewrite the observation before.
+
     Raises:
         UserError: it cannot be created.
     """
@@ -163,6 +165,8 @@ def environment(task: RunTask) -> Iterator[Any]:
         raise
     except (Exception, SystemExit) as error:
         raise InfrastructureError(f"the environment {task.env_id} cannot be created: {error!r}") from error
+    if callable(reuse := getattr(env.unwrapped, "reuse_observations", None)):
+        reuse()  # an observation has been sent, and its hash made, before the next step
     try:
         yield env
     finally:
