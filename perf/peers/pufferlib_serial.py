@@ -21,7 +21,7 @@ from turns import in_turns
 import a2perf
 
 TASK, ID, KWARGS = "difficulty_level_1_num_websites_1", "WebNavigation-Difficulty-01-v0", {"num_websites": 1, "seed": 0}
-ROWS, STEPS, EPISODES = 16, 2000, 1280
+ROWS, STEPS, EPISODES = 16, 2000, 6400
 
 
 class FirstAction:
