@@ -229,9 +229,11 @@ def _as_submission(folder: Path, environment: Environment) -> Iterator[None]:
     before = {name: os.environ.get(name) for name in ("A2PERF_ENV_ID", "SEED")}
     os.environ.update({"A2PERF_ENV_ID": environment.id, "SEED": "0"})
     sys.path.insert(0, str(folder))
+    writes, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # byte code would change the hash of the submission
     try:
         yield
     finally:
+        sys.dont_write_bytecode = writes
         sys.path.remove(str(folder))
         for name, value in before.items():
             os.environ.pop(name) if value is None else os.environ.__setitem__(name, value)
