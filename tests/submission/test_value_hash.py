@@ -1,5 +1,6 @@
 """The hash by which two runs are compared step by step."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -7,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from a2perf.submission.evaluator.playing.step_trace import value_hash
+from a2perf.submission.evaluator.playing.step_trace import StepTrace, value_hash
+from tests.made_submissions import policy, write_submission
+from tests.participants import make_participant
 
 
 @given(st.integers(1, 300), st.data())
@@ -76,3 +79,47 @@ def test_the_hash_is_the_same_in_every_version() -> None:
         3110165145,
         1713648782,
     ]
+
+
+def test_every_observation_that_is_sent_is_seen_as_it_is(tmp_path: Path) -> None:
+    """In shared memory the arrays of one request follow those of another one: nothing of it may count."""
+    entry = write_submission(tmp_path / "entry", policy(infer="return 0"))
+    random = np.random.default_rng(0)
+    sent: list[Any] = []
+    seen: list[int] = []
+    with make_participant(entry, logs=tmp_path / "logs", sandbox="none") as process:
+        process.start()
+        process.load_policy({})
+        process.on_observation = lambda observation: seen.append(value_hash(observation))
+        for turn in range(12):
+            wide = 1 + turn % 3
+            array = random.integers(0, 255, (wide, 7), np.uint8)
+            for observation in (
+                array,
+                array.T,
+                {"a": array, "b": random.random(3 * wide)},
+                {"b": array, "a": random.random(3)},
+                {"a": array, "b": np.float32(2)},
+                {"a": {"b": array}},
+                (array,),
+                "text",
+                wide,
+            ):
+                sent.append(observation)
+                process.infer(observation)
+    assert len(seen) == 108
+    assert seen == [value_hash(observation) for observation in sent]
+
+
+@given(st.lists(st.sets(st.sampled_from("abcd")), min_size=2, max_size=12), st.sampled_from([40_000, 17, 3]))
+def test_a_trace_follows_an_environment_that_reuses_its_memory(changes: list[set[str]], size: int) -> None:
+    """0.0 and -0.0 are equal but not the same."""
+    observation = {name: np.full(number * size, np.nan, "f4") for number, name in enumerate("abcd", 1)}
+    trace, expected = StepTrace(), []
+    for changed in changes:
+        for name in changed:
+            first = observation[name][0]
+            observation[name][0] = -first if first == 0 else 0.0
+        expected.append(value_hash({name: array.copy() for name, array in observation.items()}))
+        trace.see(observation)
+    assert trace.record()["observation_xxh3"] == expected

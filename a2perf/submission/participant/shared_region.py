@@ -139,7 +139,7 @@ class Layout:
         for array, target in zip(arrays, self._targets, strict=True):
             if type(array) is not type(target) or array.dtype != target.dtype or array.shape != target.shape:
                 return False
-            if array is not target:
+            if array is not target:  # the rows of a batch are stacked there
                 target[...] = array
         return True
 
