@@ -33,7 +33,8 @@ from a2perf.launch import die_with_parent
 from a2perf.metrics.trackers.host import describe_host
 from a2perf.metrics.trackers.sampler import Sampler
 from a2perf.records import SCHEMA, Failure, FailureKind, Manifest, Record, RunState, SubmissionIdentity
-from a2perf.runs.bundles.bundle import Bundle, Finished, now, open_bundle
+from a2perf.runs.bundles.attempts import now
+from a2perf.runs.bundles.bundle import Bundle, Finished, open_bundle
 from a2perf.runs.bundles.layout import TRACKING_FILE
 from a2perf.runs.bundles.run_record import RUN_FILE, AutotagRecord, ExperimentRun, config_of, folder_name, user_name
 from a2perf.runs.bundles.written_files import WrittenFiles, descendants

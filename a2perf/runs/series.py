@@ -138,21 +138,15 @@ class SeriesReader:
 
     Args:
         cache: of log files; None reads them directly.
-        mode: mode of the bundle, a prefix of the names of the evaluator's rollouts.
         held: files that were read already, by path.
     """
 
     def __init__(
-        self,
-        logs: LogFiles,
-        cache: SeriesCache | None = None,
-        mode: str = "",
-        held: Mapping[str, CachedLog] = MappingProxyType({}),
+        self, logs: LogFiles, cache: SeriesCache | None = None, held: Mapping[str, CachedLog] = MappingProxyType({})
     ) -> None:
         self.notes = list(logs.notes)
         self._logs = logs
         self._cache = cache
-        self._mode = mode
         self._fresh: dict[str, CachedLog] = dict(held)
         self._opened: dict[LogKind, list[tuple[FileStatus, CachedLog]]] = {}
 
@@ -180,13 +174,9 @@ class SeriesReader:
             tables = [log.names for _, log in logs if _is_monitor(log)]
             first = tables[0] if tables else {}
             return [name for name in first if name != "t" and all(name in table for table in tables)]
-        if kind is LogKind.ROLLOUTS:
-            return [f"{self._mode}/{name}" for _, log in logs for name in log.names]
-        if kind in _TABLES:
-            return dict.fromkeys(name for _, log in logs for name in self._table_names(kind, log))
         if kind is LogKind.EVENTS:
             return self._event_pieces()
-        return dict.fromkeys(name for _, log in logs for name in log.names)
+        return dict.fromkeys(name for _, log in logs for name in self._metrics(kind, log))
 
     def series(self, name: str, kind: LogKind) -> Series | None:
         """Reads a metric from the files of a kind; None if they do not have it."""
@@ -196,20 +186,15 @@ class SeriesReader:
             return self._event_series(name)
         if kind is LogKind.MONITOR:
             return self._monitor_series(name)
-        if kind in _TABLES:
-            held = [(status, log) for status, log in self._of(kind) if name in self._table_names(kind, log)]
-            paths = [status.path for status, _ in held]
-            if len(paths) > 1:
-                others = paths[1] if len(paths) == 2 else f"{len(paths) - 1} others such as {paths[1]}"
-                note = f"{paths[0]} counts, {others} with the same column does not; log one training run to one file"
-                self.notes += [note] if note not in self.notes else []
-            return self._table_series(kind, *held[0], name)
-        key = name.removeprefix(f"{self._mode}/") if kind is LogKind.ROLLOUTS else name
-        for status, log in self._of(kind):
-            if key in log.names:
-                steps, values, times = self._columns(kind, status, log, key)
-                return _of_one_writer(name, f"{kind}: {name}", steps, values, times)
-        return None
+        held = [(status, log) for status, log in self._of(kind) if name in self._metrics(kind, log)]
+        if kind not in _TABLES:
+            return _of_one_writer(name, f"{kind}: {name}", *self._columns(kind, *held[0], name))
+        paths = [status.path for status, _ in held]
+        if len(paths) > 1:
+            others = paths[1] if len(paths) == 2 else f"{len(paths) - 1} others such as {paths[1]}"
+            note = f"{paths[0]} counts, {others} with the same column does not; log one training run to one file"
+            self.notes += [note] if note not in self.notes else []
+        return self._table_series(kind, *held[0], name)
 
     def returns(self, kinds: Collection[LogKind] = _ALL) -> Series | None:
         """Reads the return while training under the first of its usual names; None when none was logged."""
@@ -248,7 +233,7 @@ class SeriesReader:
             if (points := points + sum(log.names.values())) > MAX_POINTS_OF_RUN:
                 self.notes.append(f"logs of more than {MAX_POINTS_OF_RUN} values; the rest was left out")
                 break
-            if kind is not LogKind.TABLE or not log.names or self._table_names(kind, log):
+            if kind is not LogKind.TABLE or not log.names or self._metrics(kind, log):
                 for offset, detail in log.problems:
                     self.notes.append(f"{status.path}: {f'byte {offset}: ' if offset >= 0 else ''}{detail}")
         return held
@@ -307,9 +292,11 @@ class SeriesReader:
         series = _of_writers(name, f"{LogKind.EVENTS}: {name}", pieces)
         return replace(series, times_since="epoch", began_s=float(began))
 
-    def _table_names(self, kind: LogKind, log: CachedLog) -> list[str]:
-        """Returns the metrics of a table: all columns over the step column, or the returns by row if it has none."""
+    def _metrics(self, kind: LogKind, log: CachedLog) -> Collection[str]:
+        """Returns the metrics of a file; of a table all columns over the step column, or the returns by row."""
         names = log.names
+        if kind not in _TABLES:
+            return names
         step = next((name for name in STEP_COLUMNS if name in names), None)
         if step is not None:
             return [name for name in names if name != step]

@@ -22,7 +22,7 @@ import msgspec
 from a2perf.errors import ConfigError, MissingDependency, UserError, command_line, install_hint
 from a2perf.records import Manifest, Record, RunState
 from a2perf.runs.bundles.agreement import integrity
-from a2perf.runs.bundles.bundle import now
+from a2perf.runs.bundles.attempts import now
 from a2perf.runs.bundles.files import files_of
 from a2perf.runs.bundles.inventory import MAX_MANIFEST_BYTES, find_bundles, read_manifest
 from a2perf.runs.bundles.layout import MANIFEST, SIGNATURE

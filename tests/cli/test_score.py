@@ -135,7 +135,7 @@ def test_earlier_folders_are_scored_in_all_three_modes(tmp_path: Path):
 
 
 def test_scores_lie_beside_a_bundle_and_never_inside(runs: Path):
-    from a2perf.runs.bundles.bundle import hash_files
+    from a2perf.runs.bundles.inventory import hash_files
 
     bundle = runs / "seed_0" / "inference"
     before = hash_files(bundle)

@@ -23,7 +23,7 @@ from a2perf.metrics import protocol as protocols
 from a2perf.metrics.submitted import submitted_of
 from a2perf.plain_text import markdown_text
 from a2perf.records import Failure, FailureKind, Manifest, RunState, TrainResults
-from a2perf.runs.bundles.bundle import hash_files
+from a2perf.runs.bundles.inventory import hash_files
 from a2perf.storage import read_record, write_json, write_record
 from a2perf.submission.evaluator.playing.seeds import spawn_seeds
 from a2perf.submission.evaluator.submitted.folder_content import identify_submission

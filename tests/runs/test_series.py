@@ -14,7 +14,7 @@ from a2perf.runs import Run, find_runs, read_run
 from a2perf.runs.bundles.files import BundleFiles
 from a2perf.runs.bundles.inventory import record_files
 from a2perf.runs.bundles.process_identity import ProcessIdentity
-from a2perf.runs.events.log_files import LogKind, find_logs
+from a2perf.runs.events.log_files import find_logs
 from a2perf.runs.seed_groups import SeedKey, differing, seed_key
 from a2perf.runs.series import RETURN_TAGS, Series, SeriesReader, kept_points, read_returns
 from a2perf.runs.stores.store import read_curve
@@ -150,14 +150,6 @@ def test_file_that_the_manifest_does_not_list_is_read_by_nobody(tmp_path: Path) 
     assert curve is not None
     assert again.changed
     assert (again.curve.values.max(), curve.values.max()) == (49.0, 49.0)
-
-
-def test_series_of_rollouts_are_named_after_their_mode(tmp_path: Path) -> None:
-    (tmp_path / "metrics").mkdir()
-    (tmp_path / "metrics" / "rollouts.json").write_text('{"schema": 1, "task": "t", "env_id": "E", "episodes": []}')
-    logs = find_logs(BundleFiles(tmp_path))
-    assert len(logs) == 0
-    assert list(SeriesReader(logs, mode="inference").names(LogKind.ROLLOUTS)) == []
 
 
 def test_arguments_of_the_environment_tell_groups_of_seeds_apart(tmp_path: Path) -> None:

@@ -21,7 +21,8 @@ from a2perf.experiments.script_wrapper.instrument import instrument
 from a2perf.experiments.script_wrapper.order import ORDER, REPORT, ScriptOrder, ScriptReport
 from a2perf.launch.foreground import LogTail
 from a2perf.records import Failure, FailureKind, Manifest, SandboxRecord, SubmissionIdentity
-from a2perf.runs.bundles.bundle import Bundle, Finished, now, open_bundle
+from a2perf.runs.bundles.attempts import now
+from a2perf.runs.bundles.bundle import Bundle, Finished, open_bundle
 from a2perf.runs.bundles.layout import WRITTEN_ELSEWHERE
 from a2perf.runs.bundles.run_record import RUN_FILE, ExperimentRun, config_of, folder_name, user_name
 from a2perf.runs.bundles.written_files import WrittenFiles, descendants

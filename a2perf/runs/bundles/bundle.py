@@ -23,7 +23,7 @@ from a2perf.runs.bundles import attempts, disk_reserve, inventory
 from a2perf.runs.bundles.agreement import integrity
 from a2perf.runs.bundles.attempts import AttemptClock, Used, now
 from a2perf.runs.bundles.files import files_of
-from a2perf.runs.bundles.inventory import hash_files, read_manifest, record_files
+from a2perf.runs.bundles.inventory import read_manifest, record_files
 from a2perf.runs.bundles.layout import (
     ARTIFACTS,
     CONFIG,
@@ -34,26 +34,10 @@ from a2perf.runs.bundles.layout import (
     MANIFEST,
     MEDIA,
     METRICS,
-    SIGNATURE,
     WRITTEN,
     archive_path,
 )
 from a2perf.storage import Journal, json_text, read_record, write_json
-
-__all__ = [
-    "SIGNATURE",
-    "Bundle",
-    "Finished",
-    "given_resources",
-    "hash_files",
-    "now",
-    "open_bundle",
-    "participant_starts",
-    "record_end",
-    "record_files",
-    "validate",
-    "write_manifest",
-]
 
 RESOURCES_VARIABLE = "A2PERF_RESOURCES"
 """Environment variable that holds the resources of the run that its launcher was asked for, as a JSON object."""

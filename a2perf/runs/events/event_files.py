@@ -15,7 +15,7 @@ at a bound, reading stops with an ``EventProblem``.
 from __future__ import annotations
 
 import struct
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -116,9 +116,8 @@ class _Window:
             left = len(self.data) - position
             if left == 0:
                 return position
-            incomplete = left < HEADER_BYTES or self._length_is_sound(position)
-            if incomplete:
-                if len(self.data) - position >= HEADER_BYTES:
+            if left < HEADER_BYTES or self._sound_lengths(np.array([position])):
+                if left >= HEADER_BYTES:
                     size = struct.unpack_from("<Q", self.data, position)[0]
                     if size > MAX_RECORD_BYTES:
                         raise BoundMet(
@@ -148,23 +147,15 @@ class _Window:
             return
         self.result.problems.append(EventProblem(kind, self.base + position, detail))
 
-    def _length_is_sound(self, position: int) -> bool:
-        stored = struct.unpack_from("<I", self.data, position + 8)[0]
-        actual = masked(np.array([crc32c(self.data[position : position + 8])], np.uint32))[0]
-        return bool(stored == actual)
-
     def _sound_lengths(self, starts: Offsets) -> int:
         """Returns how many of the records, from the first on, have a length that its checksum confirms."""
         if not len(starts):
             return 0
         headers = _rows(self.array, starts, HEADER_BYTES)
-        # Copies: view needs rows that are contiguous in memory.
-        lengths = headers[:, :8].copy().view("<u8")[:, 0]
-        stored = headers[:, 8:].copy().view("<u4")[:, 0]
         # A file has few different lengths: each is checksummed once.
-        distinct, inverse = np.unique(lengths, return_inverse=True)
+        distinct, inverse = np.unique(_column(headers, 0, "<u8"), return_inverse=True)
         expected = masked(crc32c_rows(distinct.astype("<u8").view(np.uint8).reshape(-1, 8)))
-        wrong = np.flatnonzero(expected[inverse] != stored)
+        wrong = np.flatnonzero(expected[inverse] != _column(headers, 8, "<u4"))
         return int(wrong[0]) if len(wrong) else len(starts)
 
     def _next_record(self, position: int) -> int | None:
@@ -176,7 +167,7 @@ class _Window:
                 raise BoundMet(self.base + position, f"no record in {MAX_SEARCHED_BYTES >> 20} MiB of damage")
             high = min(low + step, len(self.data) - HEADER_BYTES + 1)
             rows = np.lib.stride_tricks.sliding_window_view(self.array[low : high + HEADER_BYTES - 1], HEADER_BYTES)
-            right = masked(crc32c_rows(rows[:, :8])) == np.ascontiguousarray(rows[:, 8:]).view("<u4")[:, 0]
+            right = masked(crc32c_rows(rows[:, :8])) == _column(rows, 8, "<u4")
             if right.any():
                 return low + int(np.argmax(right))
         return None
@@ -224,7 +215,7 @@ class _Window:
         self, rows: Bytes, payloads: Offsets, event: Event, varying: NDArray[np.intp], length: int
     ) -> None:
         actual = masked(crc32c_like(rows[0, :length], rows[:, :length], varying))
-        sound = actual == np.ascontiguousarray(rows[:, length:]).view("<u4")[:, 0]
+        sound = actual == _column(rows, length, "<u4")
         if not sound.all():
             self._wrong_checksums(payloads[~sound])
             rows, payloads = rows[sound], payloads[sound]
@@ -232,13 +223,13 @@ class _Window:
             return
         wall_times = np.zeros(len(rows))
         if event.wall_offset is not None:
-            wall_times = _column(rows, event.wall_offset, "<f8")
+            wall_times = _column(rows, event.wall_offset, "<f8").astype(np.float64)
         steps = np.zeros(len(rows), np.int64)
         if event.step_span is not None:
             steps = _varints(rows, *event.step_span)
         for scalar in event.scalars:
             assert scalar.offset is not None
-            values = _column(rows, scalar.offset, _DTYPES[scalar.code])
+            values = _column(rows, scalar.offset, _DTYPES[scalar.code]).astype(np.float64)
             self.gathered.add(scalar.tag, payloads + self.base, ScalarSeries(steps, values, wall_times))
 
     def _decode_singly(self, payloads: Offsets, length: int) -> None:
@@ -314,9 +305,10 @@ def _same_layout(rows: Bytes, event: Event, length: int) -> tuple[NDArray[np.boo
     return same, np.flatnonzero(free)
 
 
-def _column(rows: Bytes, offset: int, dtype: str) -> NDArray[np.float64]:
+def _column(rows: Bytes, offset: int, dtype: str) -> NDArray[Any]:
     width = np.dtype(dtype).itemsize
-    return np.ascontiguousarray(rows[:, offset : offset + width]).view(dtype)[:, 0].astype(np.float64)
+    # A view needs rows that are contiguous in memory.
+    return np.ascontiguousarray(rows[:, offset : offset + width]).view(dtype)[:, 0]
 
 
 def _varints(rows: Bytes, offset: int, width: int) -> NDArray[np.int64]:

@@ -7,9 +7,9 @@ about a minute and two gigabytes.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,8 +30,7 @@ MAX_LOST = 100  # places where a record's length is wrong, behind each of which 
 Offsets = NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class ScalarSeries:
+class ScalarSeries(NamedTuple):
     """The values of one tag in the order of the file.
 
     Attributes:
@@ -43,21 +42,6 @@ class ScalarSeries:
     steps: NDArray[np.int64]
     values: NDArray[np.float64]
     wall_times: NDArray[np.float64]
-
-    def __len__(self) -> int:
-        return len(self.steps)
-
-
-def joined(pieces: Iterable[ScalarSeries]) -> ScalarSeries:
-    """Returns one series after the other as one."""
-    found = list(pieces)
-    if len(found) == 1:
-        return found[0]
-    return ScalarSeries(
-        np.concatenate([piece.steps for piece in found]),
-        np.concatenate([piece.values for piece in found]),
-        np.concatenate([piece.wall_times for piece in found]),
-    )
 
 
 class EventProblem(NamedTuple):
@@ -97,11 +81,14 @@ class BoundMet(CarriedError):
 
 
 class Gathered:
-    """Batches of points by tag, sorted into the order of the file at the end, and the cost of the file so far."""
+    """Batches of points by tag, sorted into the order of the file at the end, and the cost of the file so far.
+
+    A batch holds bytes of the file, steps, values and wall times. Points that were decoded one by one take a few bytes.
+    """
 
     def __init__(self) -> None:
-        self._batches: dict[str, list[tuple[Offsets, ScalarSeries]]] = {}
-        self._singles: dict[str, _Singles] = {}
+        self._batches: dict[str, list[tuple[NDArray[Any], ...]]] = {}
+        self._singles: dict[str, tuple[array[Any], ...]] = {}
         self._known: set[str] = set()
         self.left_out = False
         self.points = self.fields = self.searched = self.problems = self.lost = 0
@@ -109,12 +96,15 @@ class Gathered:
     def add(self, tag: str, at: Offsets, points: ScalarSeries) -> None:
         """Adds points that lie at the given bytes of the file."""
         if len(at) and self._counted(tag, at):
-            self._batches.setdefault(tag, []).append((at, points))
+            self._batches.setdefault(tag, []).append((at, *points))
 
     def add_one(self, tag: str, at: int, event: Event, value: float) -> None:
         """Adds one point."""
         if self._counted(tag, (at,)):
-            self._singles.setdefault(tag, _Singles()).add(at, event, value)
+            if tag not in self._singles:
+                self._singles[tag] = (array("q"), array("q"), array("d"), array("d"))
+            for column, number in zip(self._singles[tag], (at, event.step, value, event.wall_time), strict=True):
+                column.append(number)
 
     def _counted(self, tag: str, at: Sequence[int] | Offsets) -> bool:
         if tag not in self._known:
@@ -131,30 +121,11 @@ class Gathered:
         """Returns all points by tag in the order of the file."""
         found = {}
         for tag, singles in self._singles.items():
-            self._batches.setdefault(tag, []).append(singles.batch())
+            self._batches.setdefault(tag, []).append(tuple(map(np.asarray, singles)))
         for tag in sorted(self._batches):
-            at = np.concatenate([offsets for offsets, _ in self._batches[tag]])
-            points = joined(batch for _, batch in self._batches[tag])
-            if len(at) > 1 and np.any(at[1:] < at[:-1]):
+            at, *points = (np.concatenate(parts) for parts in zip(*self._batches[tag], strict=True))
+            if np.any(at[1:] < at[:-1]):
                 order = np.argsort(at, kind="stable")
-                points = ScalarSeries(points.steps[order], points.values[order], points.wall_times[order])
-            found[tag] = points
+                points = [column[order] for column in points]
+            found[tag] = ScalarSeries(*points)
         return found
-
-
-class _Singles:
-    """Points that were decoded one by one, a few bytes each."""
-
-    def __init__(self) -> None:
-        self._at, self._steps = array("q"), array("q")
-        self._values, self._wall_times = array("d"), array("d")
-
-    def add(self, at: int, event: Event, value: float) -> None:
-        self._at.append(at)
-        self._steps.append(event.step)
-        self._values.append(value)
-        self._wall_times.append(event.wall_time)
-
-    def batch(self) -> tuple[Offsets, ScalarSeries]:
-        steps, values = np.array(self._steps, np.int64), np.array(self._values, np.float64)
-        return np.array(self._at, np.int64), ScalarSeries(steps, values, np.array(self._wall_times, np.float64))

@@ -12,7 +12,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_VARINT, _FIXED64, BYTES, _FIXED32 = 0, 1, 2, 5
 MAX_FIELDS = 200_000
 """Of one event at all depths; thousands of scalars in one event have tens of thousands."""
 MAX_TAG_BYTES = 4096
@@ -68,14 +68,14 @@ def parse_event(data: bytes) -> Event:
     event = Event()
     # A list, because the nested decoders count down the same number.
     left = [MAX_FIELDS]
-    for number, kind, start, end, value in _fields(data, 0, len(data), left):
+    for number, kind, start, end, value in fields(data, 0, len(data), left):
         if number == 1 and kind == _FIXED64:
             event.wall_time, event.wall_offset = struct.unpack_from("<d", data, start)[0], start
         elif number == 2 and kind == _VARINT:
             event.step, event.step_span = _signed(value), (start, end - start)
-        elif number == 5 and kind == _BYTES:
-            for inner, inner_kind, low, high, _ in _fields(data, start, end, left):
-                if inner == 1 and inner_kind == _BYTES:
+        elif number == 5 and kind == BYTES:
+            for inner, inner_kind, low, high, _ in fields(data, start, end, left):
+                if inner == 1 and inner_kind == BYTES:
                     found = _summary_value(data, low, high, left)
                     if found is not None:
                         event.scalars.append(found)
@@ -86,14 +86,14 @@ def parse_event(data: bytes) -> Event:
 def _summary_value(data: bytes, start: int, end: int, left: list[int]) -> Scalar | None:
     tag = ""
     place: tuple[float, int | None, str] | None = None
-    for number, kind, low, high, _ in _fields(data, start, end, left):
-        if number == 1 and kind == _BYTES:
+    for number, kind, low, high, _ in fields(data, start, end, left):
+        if number == 1 and kind == BYTES:
             if high - low > MAX_TAG_BYTES:
                 return None
             tag = data[low:high].decode("utf-8", errors="replace")
         elif number == 2 and kind == _FIXED32:
             place = (struct.unpack_from("<f", data, low)[0], low, "<f")
-        elif number == 8 and kind == _BYTES:
+        elif number == 8 and kind == BYTES:
             place = _tensor(data, low, high, left)
     return None if place is None else Scalar(tag, *place)
 
@@ -103,13 +103,13 @@ def _tensor(data: bytes, start: int, end: int, left: list[int]) -> tuple[float, 
     element = 0
     content: tuple[int, int] | None = None
     singles: dict[int, tuple[int, int, int]] = {}
-    for number, kind, low, high, value in _fields(data, start, end, left):
+    for number, kind, low, high, value in fields(data, start, end, left):
         if number == 1 and kind == _VARINT:
             element = value
-        elif number == 2 and kind == _BYTES:
-            if any(inner == 2 for inner, *_ in _fields(data, low, high, left)):
+        elif number == 2 and kind == BYTES:
+            if any(inner == 2 for inner, *_ in fields(data, low, high, left)):
                 return None
-        elif number == 4 and kind == _BYTES:
+        elif number == 4 and kind == BYTES:
             content = (low, high)
         elif number in (5, 6, 7, 10):
             singles[number] = (kind, low, high)
@@ -124,14 +124,18 @@ def _tensor(data: bytes, start: int, end: int, left: list[int]) -> tuple[float, 
     kind, low, high = singles[single_field]
     if code in ("<f", "<d"):
         return (struct.unpack_from(code, data, low)[0], low, code) if high - low == width else None
-    if kind == _BYTES:
+    if kind == BYTES:
         value, stop = _varint(data, low, high)
         return (float(_signed(value)), None, code) if stop == high else None
     return float(_signed(_varint(data, low, high)[0])), None, code
 
 
-def _fields(data: bytes, position: int, end: int, left: list[int]) -> Iterator[tuple[int, int, int, int, int]]:
-    """Yields (field number, wire type, first byte, byte after the last, value of a varint); ``left`` counts down."""
+def fields(data: bytes, position: int, end: int, left: list[int]) -> Iterator[tuple[int, int, int, int, int]]:
+    """Yields (field number, wire type, first byte, byte after the last, value of a varint) of each field of a message.
+
+    Raises:
+        EventDecodeError: the bytes break the wire format, or ``left``, which counts down, is used up.
+    """
     while position < end:
         left[0] -= 1
         if left[0] < 0:
@@ -147,7 +151,7 @@ def _fields(data: bytes, position: int, end: int, left: list[int]) -> Iterator[t
             position += 8
         elif kind == _FIXED32:
             position += 4
-        elif kind == _BYTES:
+        elif kind == BYTES:
             size, start = _varint(data, position, end)
             position = start + size
         else:

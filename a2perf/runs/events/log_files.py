@@ -169,12 +169,8 @@ def reader_of(files: BundleFiles, name: str, kind: LogKind) -> Reader:
     def events() -> LogContent:
         with files.open(name) as stream:
             found = read_event_stream(stream)
-        columns: dict[str, Columns] = {
-            tag: np.stack([points.steps.astype(np.float64), points.values, points.wall_times])
-            for tag, points in found.scalars.items()
-        }
-        problems = [problem[1:] for problem in found.problems]
-        return LogContent(columns, problems)
+        columns: dict[str, Columns] = {tag: np.stack(points) for tag, points in found.scalars.items()}
+        return LogContent(columns, [problem[1:] for problem in found.problems])
 
     def table() -> LogContent:
         monitor = kind is LogKind.MONITOR
@@ -188,12 +184,13 @@ def reader_of(files: BundleFiles, name: str, kind: LogKind) -> Reader:
 
     def rollouts() -> LogContent:
         episodes = parse_record(files.read(name, MAX_RECORD_BYTES), RolloutResults, name).episodes
+        mode = files.path.name
         values = {
-            "episode_return": [episode.episode_return for episode in episodes],
-            "episode_length": [float(episode.length) for episode in episodes],
+            f"{mode}/episode_return": [episode.episode_return for episode in episodes],
+            f"{mode}/episode_length": [float(episode.length) for episode in episodes],
         }
         if all(episode.success is not None for episode in episodes):
-            values["success"] = [float(bool(episode.success)) for episode in episodes]
+            values[f"{mode}/success"] = [float(bool(episode.success)) for episode in episodes]
         count = np.arange(1.0, len(episodes) + 1)
         times = np.cumsum([episode.wall_s for episode in episodes])
         return LogContent({metric: np.stack([count, column, times]) for metric, column in values.items() if column})

@@ -32,7 +32,7 @@ Problem = tuple[int, str]
 """Byte offset in an event file (-1 for other files), and the problem."""
 
 _HEAD = struct.Struct("<8sIQI")  # magic and version, bytes of JSON, bytes of columns, checksum of the JSON
-_MAGIC = b"a2ser\x00\x00\x04"
+_MAGIC = b"a2ser\x00\x00\x05"
 _FIRST_READ = 8192  # bytes; holds the head of most cache files
 _UNUSED_S = 90 * 86_400
 _DAY_S = 86_400

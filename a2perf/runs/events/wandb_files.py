@@ -14,16 +14,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from a2perf.errors import UserError
 from a2perf.runs.bundles.files import BundleFiles
 from a2perf.runs.bundles.tables import MAX_BYTES
-from a2perf.runs.events.series_cache import LogContent
+from a2perf.runs.events.event_wire import BYTES, fields
+from a2perf.runs.events.series_cache import Columns, LogContent
 from a2perf.storage import MAX_VALUES, parse_json, values_of_json
 
 SUFFIX, HISTORY = ".wandb", "history.jsonl"
-Column = NDArray[np.float64]
 
 _MAGIC, _HEADER_BYTES, _BLOCK_BYTES = b":W&B", 7, 32 << 10
 _CHUNK = struct.Struct("<IHB")
@@ -62,8 +61,7 @@ def read_wandb_log(files: BundleFiles, name: str) -> LogContent:
     """
     data = files.read(name, MAX_BYTES)
     run = wandb_run(data) if name.endswith(SUFFIX) else WandbRun(rows=_history_rows(data))
-    columns = {key: np.stack(found) for key, found in history_series(run.rows).items()}
-    return LogContent(columns, run.problems)
+    return LogContent(history_series(run.rows), run.problems)
 
 
 def wandb_head(files: BundleFiles, name: str) -> tuple[str, dict[str, Any]]:
@@ -111,7 +109,7 @@ def wandb_run(data: bytes, *, head_only: bool = False) -> WandbRun:
                             run.name = content.decode()
                 if values > MAX_VALUES:
                     raise _too_many()
-    except (ValueError, IndexError, KeyError, RecursionError):
+    except (ValueError, RecursionError):
         run.problems.append((at, "damaged record; what follows was left out"))
     run.config.pop("_wandb", None)
     return run
@@ -139,38 +137,10 @@ def _records(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yields number and content of the fields of a message that hold bytes; numbers are passed over.
-
-    Raises:
-        IndexError: the message ends inside of a field.
-        ValueError: a field has an unknown type.
-    """
-    place = 0
-    while place < len(message):
-        tag, place = _varint(message, place)
-        wire = tag & 7
-        if wire == 0:
-            _, place = _varint(message, place)
-            continue
-        if wire not in (1, 2, 5):
-            raise ValueError(f"wire type {wire}")
-        size, place = _varint(message, place) if wire == 2 else (8 if wire == 1 else 4, place)
-        if place + size > len(message):
-            raise IndexError(place)
-        if wire == 2:
-            yield tag >> 3, message[place : place + size]
-        place += size
-
-
-def _varint(message: bytes, place: int) -> tuple[int, int]:
-    value = 0
-    for shift in range(0, 70, 7):
-        byte = message[place]
-        place += 1
-        value |= (byte & 127) << shift
-        if byte < 128:
-            return value, place
-    raise ValueError("a number of more than 10 bytes")
+    """Yields number and content of the fields of a message that hold bytes."""
+    for number, kind, start, end, _ in fields(message, 0, len(message), [len(message)]):
+        if kind == BYTES:
+            yield number, message[start:end]
 
 
 def _items(message: bytes) -> tuple[dict[str, Any], int]:
@@ -219,8 +189,8 @@ def _numbers(row: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in row.items() if isinstance(value, int | float) or value in _SPECIAL}
 
 
-def history_series(rows: Sequence[dict[str, Any]]) -> dict[str, tuple[Column, Column, Column]]:
-    """Returns steps, values and seconds since the first row of every number that was logged.
+def history_series(rows: Sequence[dict[str, Any]]) -> dict[str, Columns]:
+    """Returns steps, values and seconds since the first row of every number that was logged, shape ``(3, points)``.
 
     The step is ``global_step`` if the run logged that anywhere, else ``_step``. A row without its step, from a separate
     call, has the last one that was logged.
@@ -235,8 +205,7 @@ def history_series(rows: Sequence[dict[str, Any]]) -> dict[str, tuple[Column, Co
         for name, value in row.items():
             if name not in _NOT_METRICS and (isinstance(value, int | float | bool) or value in _SPECIAL):
                 found.setdefault(name, []).append((step, _as_float(value), seconds))
-    columns = {name: np.array(points, np.float64).T for name, points in found.items()}
-    return {name: (table[0].copy(), table[1].copy(), table[2].copy()) for name, table in columns.items()}
+    return {name: np.array(points, np.float64).T for name, points in found.items()}
 
 
 def _as_float(value: Any) -> float:

@@ -24,9 +24,9 @@ import numpy as np
 from a2perf._version import __version__
 from a2perf.errors import UserError, did_you_mean
 from a2perf.records import Attempt, Manifest, RunState, SubmissionIdentity
-from a2perf.runs.bundles.bundle import record_files, write_manifest
+from a2perf.runs.bundles.bundle import write_manifest
 from a2perf.runs.bundles.files import files_of
-from a2perf.runs.bundles.inventory import read_manifest
+from a2perf.runs.bundles.inventory import read_manifest, record_files
 from a2perf.runs.bundles.layout import ARTIFACTS, MANIFEST
 from a2perf.runs.bundles.process_identity import left_behind, mark
 from a2perf.runs.bundles.run_record import RUN_FILE, ExperimentRun, folder_name, user_name

@@ -114,7 +114,7 @@ def _readers_of(run: Run) -> list[SeriesReader]:
         logs = find_logs(files) if listed is None else given_logs(files, listed)
         if listed is None and mode in ROLLOUT_MODES:
             logs.found |= given_logs(files, [layout.ROLLOUTS]).found
-        found.append(SeriesReader(logs, cache, mode))
+        found.append(SeriesReader(logs, cache))
     return found
 
 

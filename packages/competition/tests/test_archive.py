@@ -14,8 +14,8 @@ from numpy._core import _multiarray_umath as numpy_core
 
 import a2perf
 from a2perf.runs import signing
-from a2perf.runs.bundles.bundle import record_files, write_manifest
-from a2perf.runs.bundles.inventory import read_manifest
+from a2perf.runs.bundles.bundle import write_manifest
+from a2perf.runs.bundles.inventory import read_manifest, record_files
 from a2perf.storage import read_json, write_json
 
 TASK = "toy_macro_stdcell"

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from a2perf.runs.events.wandb_files import Column, history_series
+from a2perf.runs.events.series_cache import Columns
+from a2perf.runs.events.wandb_files import history_series
 
 _CHUNK = struct.Struct("<IHB")
 _HEADER_BYTES, _BLOCK_BYTES = 7, 32 << 10
@@ -29,7 +30,7 @@ class WandbFile:
     rows: list[dict[str, Any]] = field(default_factory=list)
     exit_code: int | None = None
 
-    def series(self) -> dict[str, tuple[Column, Column, Column]]:
+    def series(self) -> dict[str, Columns]:
         return history_series(self.rows)
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from a2perf.errors import UserError
 from a2perf.records import RunState
-from a2perf.runs.bundles.bundle import record_files, write_manifest
-from a2perf.runs.bundles.inventory import read_manifest
+from a2perf.runs.bundles.bundle import write_manifest
+from a2perf.runs.bundles.inventory import read_manifest, record_files
 from a2perf.runs.bundles.layout import MODEL_CALLS
 from a2perf_agents.calls import redact_journal
 

@@ -19,7 +19,7 @@ from a2perf.domains.competition_profile import CompetitionProfile
 from a2perf.domains.registry import HeldOutTask, get_domain, load_attribute
 from a2perf.errors import ConfigError
 from a2perf.records import Record
-from a2perf.runs.bundles.bundle import now
+from a2perf.runs.bundles.attempts import now
 from a2perf.sandbox import STRONGEST
 from a2perf.storage import json_text, read_record, sha256_of, write_atomic, write_record
 from a2perf.submission.templates import create_submission

@@ -15,7 +15,7 @@ import msgspec
 
 from a2perf.errors import ConfigError
 from a2perf.records import Record
-from a2perf.runs.bundles.bundle import now
+from a2perf.runs.bundles.attempts import now
 from a2perf.storage import read_record, write_record
 from a2perf.stranger_files import printable
 from a2perf_competition.entrants import EntrantList, close

@@ -17,7 +17,7 @@ import msgspec
 
 from a2perf.errors import ConfigError, UserError
 from a2perf.records import Record
-from a2perf.runs.bundles.bundle import now
+from a2perf.runs.bundles.attempts import now
 from a2perf.sandbox import get_sandbox
 from a2perf.storage import read_record, write_record
 from a2perf.stranger_files import printable

@@ -19,7 +19,7 @@ import msgspec
 from a2perf.errors import UserError
 from a2perf.launch.queue_entry import INFRASTRUCTURE, PREREQUISITE
 from a2perf.records import Manifest, Record, RunState
-from a2perf.runs.bundles.bundle import now
+from a2perf.runs.bundles.attempts import now
 from a2perf.runs.bundles.files import files_of, kind_at, names_at
 from a2perf.runs.bundles.inventory import artifacts_sha256, find_bundles, read_manifest
 from a2perf.runs.bundles.layout import ATTIC, LOCK, is_archived
