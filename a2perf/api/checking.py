@@ -85,8 +85,8 @@ def check(
 ) -> CheckReport:
     """Checks a submission folder and lists every problem at once.
 
-    Reads its files, runs ``train()`` briefly and then the policy for a few steps, in the same sandboxed process as a
-    real run. Changes nothing in the calling process.
+    Reads its gin files, runs ``train()`` briefly and then the policy for a few steps, in the same sandboxed process as
+    a real run. Changes nothing in the calling process.
 
     Args:
         submission: the folder that holds ``train.py`` and ``inference.py``.

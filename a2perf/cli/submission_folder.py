@@ -91,7 +91,7 @@ def check(
       a2perf check my_agent
       a2perf check my_agent --steps 100 --train-time-limit-s 60
 
-    The check reads the files, runs train() briefly and then the policy for a few steps, in the same sandboxed
+    The check reads the gin files, runs train() briefly and then the policy for a few steps, in the same sandboxed
     process as a real run. Exit status: 0 no problem, 1 problems, 2 usage.
     """  # noqa: D301
     from a2perf.sandbox import STRONGEST, get_sandbox, level_text  # imported here: help does not need it

@@ -85,7 +85,7 @@ def test_check_lists_every_problem_at_once(minimal):
     assert result.return_value == 1
     findings = json.loads(result.output)["findings"]
     text = "\n".join(f"{finding['where']}: {finding['message']}" for finding in findings)
-    assert "train.py:1" in text
+    assert "import train.py: SyntaxError in train.py, line 1" in text
     assert "training.gin" in text
     assert "line 2: a submission's gin file may not set Submission.mod; did you mean 'mode'?" in text
     assert "requirements.txt" in text

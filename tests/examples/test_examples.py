@@ -32,12 +32,9 @@ def _returns(root: Path) -> list[float]:
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_example_has_the_four_files_and_no_static_problem(repository: Path, name: str) -> None:
-    from a2perf.submission.evaluator.submitted.folder_problems import problems
-
+def test_example_has_the_four_files(repository: Path, name: str) -> None:
     folder = repository / "examples" / name
     assert {path.name for path in folder.iterdir()} >= {"train.py", "inference.py", "requirements.txt", "__init__.py"}
-    assert not problems(folder)
 
 
 @pytest.mark.group("clips")

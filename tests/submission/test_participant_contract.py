@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from a2perf.submission.evaluator.submitted.folder_problems import problems
 from a2perf.submission.participant.signatures import (
     INFER_ONCE,
     LOAD_POLICY,
@@ -28,64 +27,6 @@ def signature(parameters: str) -> inspect.Signature:
     namespace: dict[str, Callable[..., None]] = {}
     exec(f"def function({parameters}): pass", namespace)
     return inspect.signature(namespace["function"])
-
-
-def test_good_submission_has_no_problem(submission) -> None:
-    assert problems(submission()) == []
-
-
-def test_missing_folder_file_and_empty_folder(tmp_path: Path) -> None:
-    (tmp_path / "empty" / "__pycache__").mkdir(parents=True)
-    (tmp_path / "file").write_text("")
-    assert "does not exist" in str(problems(tmp_path / "nothing")[0])
-    assert "is not a folder" in str(problems(tmp_path / "file")[0])
-    assert "is empty" in str(problems(tmp_path / "empty")[0])
-
-
-def test_everything_that_is_wrong_is_listed_at_once(submission) -> None:
-    folder = submission(
-        train="def train(:\n  pass\n",
-        inference="def load_policy():\n    pass\n\nasync def infer_once(policy, observation):\n    pass\n",
-        requirements_txt=None,
-        __init__=None,
-    )
-    found = {item.where: item for item in problems(folder)}
-    assert set(found) == {
-        "requirements.txt",
-        "__init__.py",
-        "train.py:1",
-        "inference.py:1",
-        "inference.py:4",
-        "inference.py",
-    }
-    assert "SyntaxError" in found["train.py:1"].message
-    assert "expected load_policy(env, **participant_args), found load_policy()" in found["inference.py:1"].message
-    assert "async" in found["inference.py:4"].message
-    assert "no function preprocess_observation" in found["inference.py"].message
-    assert all(item.hint for item in found.values())
-
-
-def test_mode_looks_only_into_its_own_file(submission) -> None:
-    folder = submission(train="x = 1\n", inference="y = (\n")
-    assert [item.where for item in problems(folder, "train")] == ["train.py"]
-    assert [item.where for item in problems(folder, "inference")] == ["inference.py:1"]
-
-
-@pytest.mark.parametrize(
-    "code",
-    [
-        "from .elsewhere import train",
-        "from elsewhere import *",
-        "train = make()",
-        "try:\n    import fast\nexcept ImportError:\n    def train(): pass",
-        "if True:\n    def train(**kwargs): pass",
-        "def __getattr__(name): return print",
-        "@decorated\ndef train(a, /): pass",
-        "class train:\n    def __init__(self): pass",
-    ],
-)
-def test_functions_that_come_in_other_ways_are_not_missed(submission, code: str) -> None:
-    assert problems(submission(train=code), "train") == []
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 import msgspec
 
@@ -13,18 +13,13 @@ class CheckFinding(msgspec.Struct, frozen=True):
     """One problem of a submission.
 
     Attributes:
-        where: the file and line, or the function.
+        where: the file, or the function.
         message: the problem, with the participant's traceback if there is one.
     """
 
     where: str
     message: str
     hint: str | None = None
-
-    @classmethod
-    def at(cls, file: str, message: str, line: int | None = None, hint: str | None = None) -> Self:
-        """Returns a problem of a file, at a line if it is known."""
-        return cls(file if line is None else f"{file}:{line}", message, hint)
 
     def __str__(self) -> str:
         return with_hint(f"{self.where}: {self.message}", self.hint)

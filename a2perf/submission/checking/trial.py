@@ -1,8 +1,9 @@
-"""The check of a submission: its files and gin files, then a brief training run and a few steps.
+"""The check of a submission: missing files, gin files, then a brief training run and a few steps.
 
-Both trials use the participant process of a real run. ``python -m a2perf.submission.checking.trial RESULT`` is a check
-in a separate process, which reads the request from standard input: gin's configuration, the working directory and the
-signal handlers belong to this process, so a check can run in a notebook or a thread.
+Both trials use the participant process of a real run, which imports the code: nothing of it is parsed here.
+``python -m a2perf.submission.checking.trial RESULT`` is a check in a separate process, which reads the request from
+standard input: gin's configuration, the working directory and the signal handlers belong to this process, so a check
+can run in a notebook or a thread.
 """
 
 from __future__ import annotations
@@ -32,10 +33,11 @@ from a2perf.submission.evaluator.process.confinement import confinement
 from a2perf.submission.evaluator.process.failures import ParticipantFailure
 from a2perf.submission.evaluator.process.participant_python import requirement_problems
 from a2perf.submission.evaluator.process.participants import ParticipantFolders, Participants
-from a2perf.submission.evaluator.submitted.folder_problems import problems
 from a2perf.submission.evaluator.submitted.identity import RunTask, new_manifest
 from a2perf.submission.gin_origin import locate
 from a2perf.submission.main_submission import outside_of
+from a2perf.submission.participant.forms import form_of
+from a2perf.submission.participant.signatures import FILES
 from a2perf.submission.run_options import RunOptions
 from a2perf.submission.run_services import ServedRun, open_services
 from a2perf.submission.submission_util import Submission  # makes the configurable names known to gin
@@ -43,11 +45,11 @@ from a2perf.submission.submission_util import Submission  # makes the configurab
 _MOST_GIN_FILES = 100
 
 
-def _static_findings(folder: Path) -> tuple[list[CheckFinding], set[str]]:
-    """Returns problems of the files, and the modes that can be tried despite them."""
-    of_modes = {mode: problems(folder, mode) for mode in ("train", "inference")}
-    fit = {mode for mode, found in of_modes.items() if not any(one.where.startswith(f"{mode}.py") for one in found)}
-    return list(dict.fromkeys(one for found in of_modes.values() for one in found)), fit
+def missing_files(folder: Path) -> list[CheckFinding]:
+    """Returns the files of the contract that a submission does not have."""
+    if form_of(folder) is not None:
+        return []
+    return [CheckFinding(name, "is missing", hint) for name, hint in FILES.items() if not (folder / name).is_file()]
 
 
 def _gin_findings(folder: Path, *, trusted: bool) -> tuple[list[CheckFinding], dict[str, Any], dict[str, Submission]]:
@@ -104,10 +106,7 @@ def _task_in(named: Mapping[str, Any]) -> RunTask:
 
 
 def _completed(folder: Path, work: Path) -> Path:
-    """Returns the folder, or a view of it with empty files for missing ones that may be empty.
-
-    A missing file is already a finding, and must not hide problems of the code.
-    """
+    """Returns the folder, or a view of it with empty files for missing ones, which must not hide other problems."""
     missing = [name for name in ("requirements.txt", "__init__.py") if not (folder / name).exists()]
     if not missing:
         return folder
@@ -137,12 +136,9 @@ class _Trial:
         self.findings: list[CheckFinding] = []
         self.level = confinement(self._settings("inference"), {}).sandbox.level
 
-    def requirement_findings(self) -> list[CheckFinding]:
-        """Returns the problems of requirements.txt that no trial shows."""
-        return requirement_problems(self._settings("inference"), self.original)
-
     def run(self, fit: set[str], *, artifacts: Path | None, train_limit_s: float, steps: int) -> list[CheckFinding]:
-        """Tries the modes in ``fit`` and returns what went wrong."""
+        """Tries the modes in ``fit`` and returns what went wrong, with problems of requirements.txt."""
+        self.findings += requirement_problems(self._settings("inference"), self.original)
         hint = None
         if artifacts is None:
             artifacts = self._folder("train", "artifacts")
@@ -236,10 +232,10 @@ class _Trial:
 
 
 def _finding(failure: Failure, hint: str | None) -> CheckFinding:
-    message = failure.message
+    message, _, own_hint = failure.message.partition("\n  Hint: ")
     if failure.traceback:
         message += "\n" + "\n".join(f"      {line}" for line in failure.traceback.rstrip().splitlines())
-    return CheckFinding(failure.where, message, hint)
+    return CheckFinding(failure.where, message, "; ".join(filter(None, (own_hint, hint))) or None)
 
 
 def main() -> None:
@@ -250,7 +246,8 @@ def main() -> None:
     try:
         # This reads the gin files into gin's global configuration and may change the working directory.
         place, options = Path(request.folder), RunOptions(request.options)
-        findings, fit = _static_findings(place)
+        findings = missing_files(place)
+        fit = {mode for mode in ("train", "inference") if all(one.where != f"{mode}.py" for one in findings)}
         found, named, configured = _gin_findings(place, trusted=options.trusts_submission)
         findings += found
         arguments = request.participant_args
@@ -259,7 +256,6 @@ def main() -> None:
             task = _task_in(named) if request.task is None else RunTask(*request.task)
             given = {**options.settings(), **({"participant_args": arguments} if arguments else {})}
             trial = _Trial(_completed(place, work), place, task, work, configured, given)
-            findings += trial.requirement_findings()
             artifacts = None if request.artifacts is None else Path(request.artifacts)
             findings += trial.run(fit, artifacts=artifacts, train_limit_s=request.train_limit_s, steps=request.steps)
         reply = CheckReply(task.env_id, trial.level, tuple(findings))

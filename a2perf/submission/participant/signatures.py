@@ -1,8 +1,7 @@
 """The files and functions of the contract: which signatures are accepted, and how each function is called.
 
-There is one rule per function. It is applied to the signature of the imported function, or to its source code if
-nothing may be executed (``evaluator.source_problems``). The rules also accept the signatures of the earlier public
-runner, its templates and its tutorial.
+There is one rule per function, applied to the signature of the imported function. The rules also accept the signatures
+of the earlier public runner, its templates and its tutorial.
 """
 
 from __future__ import annotations
@@ -205,7 +204,6 @@ LOAD_POLICY = Role(
 )
 PREPROCESS = Role("inference.py", ("preprocess_observation",), "preprocess_observation(observation)", check_preprocess)
 INFER_ONCE = Role("inference.py", ("infer_once",), "infer_once(policy, observation)", check_infer_once)
-ROLES = (TRAIN, LOAD_POLICY, PREPROCESS, INFER_ONCE)
 INFER_BATCH = Role("inference.py", ("infer_batch",), "infer_batch(policy, observations)", check_infer_batch)
 """Optional. It maps observations of several episodes, stacked, to one action per row."""
 BATCH_ATTRIBUTE = "infer_batch"

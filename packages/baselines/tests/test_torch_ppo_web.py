@@ -146,9 +146,6 @@ def test_numpy_scores_candidates_as_the_trained_network_does(example: Path, comp
 
 @needs_torch
 def test_it_trains_as_a_submission(example: Path, tmp_path: Path) -> None:
-    from a2perf.submission.evaluator.submitted.folder_problems import problems
-
-    assert not problems(example)
     done = subprocess.run(
         [
             sys.executable,

@@ -11,7 +11,6 @@ import pytest
 
 from a2perf.records import FailureKind
 from a2perf.submission.evaluator.process.failures import ParticipantFailure
-from a2perf.submission.evaluator.submitted.folder_problems import problems
 from a2perf.submission.participant.adapters import callables
 from a2perf.submission.participant.adapters.contract import find
 from a2perf.submission.participant.adapters.origin import record_environment, require_origin
@@ -27,7 +26,6 @@ def test_function_is_a_submission_of_three_lines(tmp_path: Path) -> None:
     folder = write_submission(
         tmp_path / "entry", IMPORT + f"{UNPACK}(lambda seen: seen[:12] * 2, observation=lambda seen: seen + 1)\n"
     )
-    assert problems(folder) == []
     (action,) = submissions.answers(folder, tmp_path, [np.arange(160, dtype=np.float32)])
     assert action.tolist() == [2.0 * (index + 1) for index in range(12)]
 
