@@ -21,7 +21,14 @@ _FOLDER = click.Path(path_type=Path)
 @click.argument("action", type=click.Choice(("run", "list")))
 @click.argument("tests", nargs=-1, metavar="[TEST]...")
 @click.option("--skip", multiple=True, metavar="TEST", help="Name or glob of tests to leave out, repeatable.")
-@click.option("--conf", type=_FOLDER, metavar="DIR", help="Folder of tests. Default: conf/performance.")
+@click.option(
+    "--conf",
+    type=_FOLDER,
+    default=Path("conf", "performance"),
+    show_default=True,
+    metavar="DIR",
+    help="Folder of tests.",
+)
 @STORE
 @click.option("--n-jobs", type=click.IntRange(min=1), metavar="N", help="Number of runs at the same time.")
 @launch_options("launcher")
@@ -30,7 +37,7 @@ def perftest(
     action: str,
     tests: tuple[str, ...],
     skip: tuple[str, ...],
-    conf: Path | None,
+    conf: Path,
     store: str | None,
     n_jobs: int | None,
     report: Path | None,
@@ -96,7 +103,7 @@ def perftest(
     return 1 if 1 in statuses else max(statuses, default=0)
 
 
-def _list(words: Sequence[str], conf: Path | None) -> int:
+def _list(words: Sequence[str], conf: Path) -> int:
     from a2perf.experiments.performance_test.configuration import find_tests, is_test, name_of, read_test
 
     for path in find_tests(words, conf=conf):

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 
@@ -20,24 +20,10 @@ from a2perf.experiments.performance_test.condition import PassCondition
 from a2perf.experiments.runners.stable_baselines3 import check_algorithm
 
 CONF = Path("conf", "performance")
-EVAL_AFTER_N_STEPS = 2000
-N_TEST_ROLLOUTS = 10
-EARLY_STOP_LAST_N = 3
 MAX_DURATION_MINUTES = 10_080.0
 SUFFIXES = (".yaml", ".yml")
-_CONDITION_KEYS = {
-    "total_runs",
-    "succ_runs",
-    "eval_columns",
-    "eval_value",
-    "max_steps",
-    "direction",
-    "statistic",
-    "last_n",
-    "seeds",
-    "base_seed",
-    "on_crash",
-}
+_REQUIRED = ("total_runs", "succ_runs", "eval_columns", "eval_value")
+_CONDITION_KEYS = {*_REQUIRED, "max_steps", "direction", "statistic", "last_n", "seeds", "base_seed", "on_crash"}
 _TOP_KEYS = {
     "defaults",
     "env",
@@ -69,6 +55,8 @@ _IGNORED_KEYS = {
 }
 """Keys of the original that have no meaning here."""
 _NUMBER = re.compile(r"[-+]?(\d[\d_]*\.?[\d_]*|\.\d[\d_]*)([eE][-+]?\d+)?")
+_HINT = "see compatibility/conf/performance in the repository"
+N = TypeVar("N", int, float)
 
 
 @dataclass(frozen=True)
@@ -86,9 +74,9 @@ class TrainingSpec:
     algorithm: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
     env_kwargs: Mapping[str, Any] = field(default_factory=dict)
-    eval_after_n_steps: int = EVAL_AFTER_N_STEPS
+    eval_after_n_steps: int = 2000
     n_epochs: int = 1
-    n_test_rollouts: int = N_TEST_ROLLOUTS
+    n_test_rollouts: int = 10
     early_stop_column: str | None = None
     early_stop_threshold: float = 0.0
     early_stop_last_n: int = 3
@@ -123,19 +111,17 @@ class PerformanceTest:
     notices: tuple[str, ...] = ()
 
 
-def find_tests(given: Iterable[str], *, conf: Path | None = None) -> list[Path]:
+def find_tests(given: Iterable[str], *, conf: Path = CONF) -> list[Path]:
     """Finds the files of tests by name, path or glob, each once and in a stable order.
 
     Args:
         given: ``FetchReach/sac_her-test``, ``conf/performance/x.yaml``, ``'FetchReach/*'``.
-        conf: the folder of named tests, by default ``conf/performance`` in the current folder.
+        conf: the folder of named tests.
 
     Raises:
         ConfigError: no test has that name; the message lists the existing ones.
     """
-    folder = conf if conf is not None else CONF
-    known = sorted(path for path in folder.rglob("*") if path.suffix in SUFFIXES)
-    names = {name_of(path, folder): path for path in known}
+    names = {name_of(path, conf): path for path in sorted(conf.rglob("*")) if path.suffix in SUFFIXES}
     found: dict[Path, None] = {}
     for word in given:
         if word in names:
@@ -145,7 +131,7 @@ def find_tests(given: Iterable[str], *, conf: Path | None = None) -> list[Path]:
         elif matches := sorted(name for name in names if Path(name).match(word) or Path(name).match(f"{word}*")):
             found.update(dict.fromkeys(names[name] for name in matches))
         else:
-            existing = f"there are: {', '.join(names)}" if names else f"{folder} holds none"
+            existing = f"there are: {', '.join(names)}" if names else f"{conf} holds none"
             raise ConfigError(
                 f"{word!r} is not a performance test{did_you_mean(word, names)}", hint=f"{existing}; a path works too"
             )
@@ -160,24 +146,22 @@ def is_test(path: Path) -> bool:
     return path.stem.endswith("-test") or "performance_testing_conditions" in _read_yaml(path)
 
 
-def name_of(path: Path, conf: Path | None = None) -> str:
+def name_of(path: Path, conf: Path = CONF) -> str:
     """Returns the name of a test: its path below the folder of tests, without the suffix."""
-    folder = (conf if conf is not None else CONF).absolute()
     absolute = path.absolute()
-    relative = absolute.relative_to(folder) if absolute.is_relative_to(folder) else Path(absolute.name)
-    return relative.with_suffix("").as_posix()
+    relative = absolute.relative_to(conf.absolute()) if absolute.is_relative_to(conf.absolute()) else absolute.name
+    return Path(relative).with_suffix("").as_posix()
 
 
-def read_test(path: Path, *, conf: Path | None = None) -> PerformanceTest:
-    """Reads a test.
+def read_test(path: Path, *, conf: Path = CONF) -> PerformanceTest:
+    """Reads a test; ``algorithm/NAME.yaml`` beside the folder ``conf`` has defaults of an algorithm.
 
     Raises:
         ConfigError: the file cannot be read or is invalid.
     """
-    name = name_of(path, conf)
     values = _read_yaml(path)
     try:
-        return _test_of(name, path, _with_defaults(values, (conf if conf is not None else CONF).parent / "algorithm"))
+        return _test_of(name_of(path, conf), path, _with_defaults(values, conf.parent / "algorithm"))
     except UserError as error:
         raise ConfigError(f"{path}: {error.message}", hint=error.hint) from error
 
@@ -193,7 +177,7 @@ def _read_yaml(path: Path) -> dict[str, Any]:
         problem = getattr(error, "problem", None) or str(error).splitlines()[0]
         raise ConfigError(f"{path}{line}: not a YAML file: {problem}", hint="fix that line") from error
     if not isinstance(values, dict):
-        raise ConfigError(f"{path} holds no keys", hint="see compatibility/conf/performance in the repository")
+        raise ConfigError(f"{path} holds no keys", hint=_HINT)
     return {str(key): _numbers(value) for key, value in values.items()}
 
 
@@ -235,100 +219,93 @@ def _numbers(value: Any) -> Any:
 def _test_of(name: str, path: Path, values: Mapping[str, Any]) -> PerformanceTest:
     block = values.get("performance_testing_conditions")
     if not isinstance(block, Mapping):
-        raise ConfigError(
-            "there is no block performance_testing_conditions",
-            hint="see compatibility/conf/performance in the repository",
-        )
-    notices = [f"{key} is not known and was left out" for key in values if key not in _TOP_KEYS | _IGNORED_KEYS]
+        raise ConfigError("there is no block performance_testing_conditions", hint=_HINT)
     for key in block:
         if key not in _CONDITION_KEYS:
             raise ConfigError(
                 f"performance_testing_conditions.{key} is not known{did_you_mean(str(key), _CONDITION_KEYS)}",
                 hint=f"use one of: {', '.join(sorted(_CONDITION_KEYS))}",
             )
-    for key in ("total_runs", "succ_runs", "eval_columns", "eval_value"):
+    for key in _REQUIRED:
         if key not in block:
             raise ConfigError(f"performance_testing_conditions.{key} is missing", hint="add it")
-    columns = tuple(str(item) for item in _items(block["eval_columns"]))
-    bounds = [_float("eval_value", value) for value in _items(block["eval_value"])]
+    columns = tuple(map(str, _items(block["eval_columns"])))
+    bounds = [_number(float, "eval_value", value) for value in _items(block["eval_value"])]
+    max_steps = block.get("max_steps")
     condition = PassCondition(
-        total_runs=_int("total_runs", block["total_runs"]),
-        succ_runs=_int("succ_runs", block["succ_runs"]),
+        total_runs=_number(int, "total_runs", block["total_runs"]),
+        succ_runs=_number(int, "succ_runs", block["succ_runs"]),
         columns=columns,
         values=tuple(bounds * len(columns) if len(bounds) == 1 else bounds),
         direction=block.get("direction", ">="),
         statistic=block.get("statistic", "last"),
-        last_n=_int("last_n", block.get("last_n", 3)),
-        max_steps=None if block.get("max_steps") is None else _int("max_steps", block["max_steps"]),
+        last_n=_number(int, "last_n", block.get("last_n", 3)),
+        max_steps=None if max_steps is None else _number(int, "max_steps", max_steps),
     )
-    env = values.get("env")
-    if not env:
+    if not values.get("env"):
         raise ConfigError("env is missing", hint="name the environment: `env: 'FetchReach-v2'`")
     on_crash = block.get("on_crash", "count_as_failure")
     if on_crash not in ("count_as_failure", "abort"):
         raise ConfigError(f"on_crash = {on_crash!r} is unknown", hint="choose one of: count_as_failure, abort")
-    sweeper = _mapping(_mapping(values.get("hydra")).get("sweeper"))
-    given = [word for word in ("command", "submission") if values.get(word)]
-    training = None if given else _training(values, condition)
-    if len(given) > 1:
+    command, submission = values.get("command") or None, values.get("submission")
+    if command and submission:
         raise ConfigError("command and submission are both given", hint="give one of them")
+    sweeper = _mapping(_mapping(values.get("hydra")).get("sweeper"))
+    minutes = sweeper.get("max_duration_minutes") or MAX_DURATION_MINUTES
     return PerformanceTest(
         name=name,
         path=path,
-        env=str(env),
+        env=str(values["env"]),
         condition=condition,
         seeds=_seeds(block, values, condition.total_runs),
-        n_jobs=max(1, _int("n_jobs", sweeper.get("n_jobs") or 1)),
+        n_jobs=max(1, _number(int, "n_jobs", sweeper.get("n_jobs") or 1)),
         study_name=str(sweeper.get("study_name") or name.replace("/", "_")),
-        max_duration_minutes=_float(
-            "max_duration_minutes", sweeper.get("max_duration_minutes") or MAX_DURATION_MINUTES
-        ),
+        max_duration_minutes=_number(float, "max_duration_minutes", minutes),
         abort_on_crash=on_crash == "abort",
-        training=training,
-        command=values.get("command") or None,
-        submission=find_submission(Path(str(values["submission"])), path) if values.get("submission") else None,
-        gin_configs=tuple(str(item) for item in _items(values.get("gin_configs") or ())),
-        flags=tuple(str(item) for item in _items(values.get("flags") or ())),
-        notices=tuple(notices),
+        training=None if command or submission else _training(values, condition),
+        command=command,
+        submission=find_submission(Path(str(submission)), path) if submission else None,
+        gin_configs=tuple(map(str, _items(values.get("gin_configs") or ()))),
+        flags=tuple(map(str, _items(values.get("flags") or ()))),
+        notices=tuple(f"{key} is not known and was left out" for key in values if key not in _TOP_KEYS | _IGNORED_KEYS),
     )
 
 
 def _training(values: Mapping[str, Any], condition: PassCondition) -> TrainingSpec:
     """Derives the length of a run and its early stop from the condition, as in the comments of the original."""
-    epoch = _int("eval_after_n_steps", values.get("eval_after_n_steps", EVAL_AFTER_N_STEPS))
-    if condition.max_steps is None:
-        n_epochs = _int("n_epochs", values.get("n_epochs", 60))
-    else:
-        n_epochs = condition.max_steps // epoch
-        if n_epochs < 1:
-            raise ConfigError(
-                f"max_steps = {condition.max_steps} is less than one evaluation (eval_after_n_steps = {epoch})",
-                hint="raise max_steps or lower eval_after_n_steps",
-            )
+
+    def number(kind: type[N], name: str, default: N) -> N:
+        return _number(kind, name, values.get(name, default))
+
+    epoch = number(int, "eval_after_n_steps", TrainingSpec.eval_after_n_steps)
+    n_epochs = number(int, "n_epochs", 60) if condition.max_steps is None else condition.max_steps // epoch
+    if condition.max_steps is not None and n_epochs < 1:
+        raise ConfigError(
+            f"max_steps = {condition.max_steps} is less than one evaluation (eval_after_n_steps = {epoch})",
+            hint="raise max_steps or lower eval_after_n_steps",
+        )
     return TrainingSpec(
         algorithm=_algorithm(values),
         parameters={key: value for key, value in _mapping(values.get("algorithm")).items() if key != "name"},
         env_kwargs=dict(_mapping(values.get("env_kwargs"))),
         eval_after_n_steps=epoch,
         n_epochs=n_epochs,
-        n_test_rollouts=_int("n_test_rollouts", values.get("n_test_rollouts", N_TEST_ROLLOUTS)),
+        n_test_rollouts=number(int, "n_test_rollouts", TrainingSpec.n_test_rollouts),
         early_stop_column=str(values.get("early_stop_data_column", condition.columns[0])),
-        early_stop_threshold=_float("early_stop_threshold", values.get("early_stop_threshold", condition.values[0])),
-        early_stop_last_n=_int("early_stop_last_n", values.get("early_stop_last_n", EARLY_STOP_LAST_N)),
+        early_stop_threshold=number(float, "early_stop_threshold", condition.values[0]),
+        early_stop_last_n=number(int, "early_stop_last_n", TrainingSpec.early_stop_last_n),
         direction=condition.direction,
     )
 
 
 def _algorithm(values: Mapping[str, Any]) -> str:
     """Returns the name of the algorithm; a name among its keys takes precedence over the file of defaults."""
-    named = _mapping(values.get("algorithm")).get("name")
-    if named:
+    if named := _mapping(values.get("algorithm")).get("name"):
         return str(named)
     for entry in values.get("defaults") or ():
-        if isinstance(entry, Mapping):
-            for key, value in entry.items():
-                if str(key).split("/")[-1].strip() == "algorithm":
-                    return str(value)
+        for key, value in _mapping(entry).items():
+            if str(key).split("/")[-1].strip() == "algorithm":
+                return str(value)
     raise ConfigError(
         "no algorithm is chosen, and neither command nor submission is given",
         hint="add `defaults: [override /algorithm: sac]`",
@@ -337,29 +314,21 @@ def _algorithm(values: Mapping[str, Any]) -> str:
 
 def _seeds(block: Mapping[str, Any], values: Mapping[str, Any], total: int) -> tuple[int, ...]:
     given = block.get("seeds")
-    if given is not None:
-        seeds = tuple(_int("seeds", seed) for seed in _items(given))
-        if len(seeds) != total or len(set(seeds)) != total:
-            raise ConfigError(
-                f"seeds has {len(set(seeds))} different seeds for {total} runs", hint="give one seed per run"
-            )
-        return seeds
-    base = _int("base_seed", block.get("base_seed", values.get("seed") or 0))
-    return tuple(base + index for index in range(total))
+    if given is None:
+        base = _number(int, "base_seed", block.get("base_seed", values.get("seed") or 0))
+        return tuple(range(base, base + total))
+    seeds = tuple(_number(int, "seeds", seed) for seed in _items(given))
+    if len(seeds) != total or len(set(seeds)) != total:
+        raise ConfigError(f"seeds has {len(set(seeds))} different seeds for {total} runs", hint="give one seed per run")
+    return seeds
 
 
-def _int(name: str, value: Any) -> int:
+def _number(kind: type[N], name: str, value: Any) -> N:
     try:
-        return int(value)
+        return kind(value)
     except (ValueError, TypeError, OverflowError) as error:
-        raise ConfigError(f"{name} = {value!r} is not a whole number", hint=f"write `{name}: 3`") from error
-
-
-def _float(name: str, value: Any) -> float:
-    try:
-        return float(value)
-    except (ValueError, TypeError, OverflowError) as error:
-        raise ConfigError(f"{name} = {value!r} is not a number", hint=f"write `{name}: 0.5`") from error
+        text, example = ("a whole number", 3) if kind is int else ("a number", 0.5)
+        raise ConfigError(f"{name} = {value!r} is not {text}", hint=f"write `{name}: {example}`") from error
 
 
 def _items(value: Any) -> list[Any]:

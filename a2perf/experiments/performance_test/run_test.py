@@ -35,7 +35,7 @@ from a2perf.experiments.benchmark_matrix import (
 )
 from a2perf.experiments.junit import Outcome, VerdictCase, VerdictSuite, junit_document
 from a2perf.experiments.needs import missing_package
-from a2perf.experiments.performance_test.condition import PassCondition, PerformanceVerdict
+from a2perf.experiments.performance_test.condition import PerformanceVerdict
 from a2perf.experiments.performance_test.configuration import PerformanceTest
 from a2perf.launch import Conductor, Queue, RunEvent, State
 from a2perf.launch.queue_entry import INFRASTRUCTURE
@@ -123,19 +123,31 @@ class _Judge:
     def judge(self, run: MatrixRun, reason: str = "", wall_s: float | None = None) -> None:
         """Reads the logged values of a finished run and compares them with the condition."""
         condition = self.test.condition
-        values, last, notes = judged_values(self.store, run.folder, condition)
-        met = condition.is_met(values)
-        missing = [column for column, value in zip(condition.columns, values, strict=True) if value is None]
-        if missing:
-            names = logged_names([one for one in RunStore(self.store).runs() if one.folder.path == run.folder])
-            logged = ", ".join(names) or "nothing"
+        stored = [one for one in RunStore(self.store).runs() if one.folder.path == run.folder]
+        values: dict[str, float | None] = {}
+        notes, last = [reason] if reason else [], None
+        for column in condition.columns:
+            if column in ROLLOUT_COLUMNS:
+                values[column] = _of_rollouts(run.folder, column)
+            elif (curve := read_curve(stored[0], column) if stored else None) is None:
+                values[column] = None
+            else:
+                values[column] = condition.judged(curve.steps, curve.values)
+                bound, most = condition.last_step(curve.steps), condition.max_steps
+                if most is not None and most < bound < math.inf:
+                    notes.append(f"{column} of step {bound:.0f}, the first value at or after max_steps = {most}")
+                if len(curve.steps):
+                    last = max(last or 0.0, float(curve.steps.max()))
+        infinite = [column for column, value in values.items() if value is not None and not math.isfinite(value)]
+        notes += [f"{column} is not a finite number, which meets no condition" for column in infinite]
+        if missing := [column for column, value in values.items() if value is None]:
+            logged = ", ".join(logged_names(stored)) or "nothing"
             notes.append(f"never logged {', '.join(missing)}; it logged {logged}")
-        reason = "; ".join(filter(None, [reason, *notes]))
-        state = "met" if met else "missed"
-        self.outcomes[run.name] = RunOutcome(run.seed, run.name, state, values, last, reason, wall_s)
+        reason, judged = "; ".join(notes), [values[column] for column in condition.columns]
+        state = "met" if condition.is_met(judged) else "missed"
+        self.outcomes[run.name] = RunOutcome(run.seed, run.name, state, judged, last, reason, wall_s)
         numbers = ", ".join(
-            f"{column} {'never logged' if value is None else f'{value:g}'}"
-            for column, value in zip(condition.columns, values, strict=True)
+            f"{column} {'never logged' if value is None else f'{value:g}'}" for column, value in values.items()
         )
         steps = "" if last is None else f" after {last:.0f} steps"
         self.say(f"  seed {run.seed}: {state} ({numbers}){steps}" + (f" [{reason}]" if reason else ""))
@@ -156,7 +168,7 @@ class _Judge:
         return self.verdict() is not PerformanceVerdict.OPEN or (self.test.abort_on_crash and self.has_crash)
 
     def tell_progress(self) -> None:
-        """Prints the elapsed time and the number of remaining runs."""
+        """Prints the elapsed time and the largest number of further runs."""
         left = self.test.condition.total_runs - len(self.outcomes)
         took, limit = time.monotonic() - self.started, 60.0 * self.test.max_duration_minutes
         self.say(f"Performance testing runs for {_clock(took)} of {_clock(limit)}. Max. {left} runs left.")
@@ -221,34 +233,6 @@ def without_verdict(test: PerformanceTest, error: MissingDependency) -> TestOutc
     message = f"Performance test {test.name} came to no verdict: {with_hint(error.message, error.hint)}"
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     return TestOutcome(test, PerformanceVerdict.OPEN, [], message, now, 0.0, exit_code=3, version="")
-
-
-def judged_values(
-    store: Path, folder: Path, condition: PassCondition
-) -> tuple[list[float | None], float | None, list[str]]:
-    """Returns the judged number of every column of a run, the last logged step, and notes."""
-    values: list[float | None] = []
-    notes: list[str] = []
-    last: float | None = None
-    run = next((run for run in RunStore(store).runs() if run.folder.path == folder), None)
-    for column in condition.columns:
-        if column in ROLLOUT_COLUMNS:
-            values.append(_of_rollouts(folder, column))
-            continue
-        curve = read_curve(run, column) if run is not None else None
-        if curve is None:
-            values.append(None)
-            continue
-        values.append(condition.judged(curve.steps, curve.values))
-        bound = condition.last_step(curve.steps)
-        if condition.max_steps is not None and condition.max_steps < bound < math.inf:
-            notes.append(f"{column} of step {bound:.0f}, the first value at or after max_steps = {condition.max_steps}")
-        if len(curve.steps):
-            last = max(last or 0.0, float(curve.steps.max()))
-    for column, value in zip(condition.columns, values, strict=True):
-        if value is not None and not math.isfinite(value):
-            notes.append(f"{column} is not a finite number, which meets no condition")
-    return values, last, notes
 
 
 def _of_rollouts(folder: Path, column: str) -> float | None:
