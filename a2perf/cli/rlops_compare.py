@@ -121,7 +121,7 @@ def compare_command(**options: Any) -> int:
     """
     from a2perf.api.comparing import compare_groups
     from a2perf.rlops.compare.references import read_references
-    from a2perf.rlops.compare.sentences import groups_text, summary, terminal_text
+    from a2perf.rlops.compare.sentences import summary, terminal_text
     from a2perf.rlops.compare.writing import FAIL_ON, output_stem, write
     from a2perf.rlops.store import Store
     from a2perf.runs.stores.store import store_folder
@@ -133,7 +133,6 @@ def compare_command(**options: Any) -> int:
     store = Store(store_folder(options["store"]))
     comparison = compare_groups(request, store=store, references=references)
     groups = comparison.groups
-    click.echo(groups_text(groups))
     files = write(groups, stem, with_figures=options["figures"], with_page=options["report"])
     click.echo(terminal_text(groups))
     click.echo(f"{summary(groups)}\n{len(files)} files: {stem}.*, {stem}_*")

@@ -64,7 +64,11 @@ class Store(RunStore):
 
 def unknown_tag(tag: str, known: Sequence[str]) -> UserError:
     """Returns the error for a tag that no run has; it lists what exists."""
-    return UserError(f"no run has the tag {tag!r}{did_you_mean(tag, known)}", hint=_existing("tags", known))
+    return _unknown("has the tag", tag, "tags", known)
+
+
+def _unknown(relation: str, name: str, kind: str, known: Sequence[str]) -> UserError:
+    return UserError(f"no run {relation} {name!r}{did_you_mean(name, known)}", hint=_existing(kind, known))
 
 
 def _nothing(query: RunQuery, known: Sequence[Run], path: Path) -> UserError:
@@ -73,41 +77,31 @@ def _nothing(query: RunQuery, known: Sequence[Run], path: Path) -> UserError:
         return UserError(
             f"the store {path} holds no runs", hint="fill it with `a2perf benchmark` or `a2perf rlops import`"
         )
-    tags = sorted({tag for run in known for tag in run.record.tags})
-    for tag in query.tags:
-        if tag not in tags:
-            return unknown_tag(tag, tags)
-    experiments = sorted({run.record.experiment for run in known})
-    if query.experiment is not None and query.experiment not in experiments:
-        return UserError(
-            f"no run is of the experiment {query.experiment!r}{did_you_mean(query.experiment, experiments)}",
-            hint=_existing("experiments", experiments),
-        )
-    envs = sorted({run.record.env_id for run in known})
-    for env in query.env_ids or ():
-        if env not in envs:
-            return UserError(f"no run is on {env!r}{did_you_mean(env, envs)}", hint=_existing("environments", envs))
-    users = sorted({run.record.user for run in known})
-    if query.user is not None and query.user not in users:
-        return UserError(f"no run is by {query.user!r}", hint=_existing("users", users))
+    records = [run.record for run in known]
+    parts: tuple[tuple[str, str, Sequence[str | None], set[str]], ...] = (
+        ("has the tag", "tags", query.tags, {tag for record in records for tag in record.tags}),
+        ("is of the experiment", "experiments", [query.experiment], {record.experiment for record in records}),
+        ("is on", "environments", query.env_ids or (), {record.env_id for record in records}),
+        ("is by", "users", [query.user], {record.user for record in records}),
+        ("is configured with", "keys", [*query.config], {key for record in records for key in record.config}),
+    )
+    for relation, kind, wanted, held in parts:
+        for name in wanted:
+            if name is not None and name not in held:
+                return _unknown(relation, name, kind, sorted(held))
     for key, values in query.config.items():
-        held = sorted({str(run.record.config[key]) for run in known if key in run.record.config})
-        if not held:
-            keys = sorted({name for run in known for name in run.record.config})
-            return UserError(
-                f"no run is configured with {key!r}{did_you_mean(key, keys)}", hint=_existing("keys", keys)
-            )
+        held = {str(record.config[key]) for record in records if key in record.config}
         if not any(str(value) in held for value in values):
-            given = " or ".join(str(value) for value in values)
-            return UserError(f"no run has {key} = {given}", hint=_existing(f"values of {key}", held))
+            given = " or ".join(map(str, values))
+            return UserError(f"no run has {key} = {given}", hint=_existing(f"values of {key}", sorted(held)))
     anyhow = replace(query, states=())
     fitting = [run for run in known if anyhow.matches(run)]
     if fitting:
         states = Counter(run.state for run in fitting)
-        words = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
+        found = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
         where = f" on {', '.join(query.env_ids)}" if query.env_ids else ""
         return UserError(
-            f"no run that fits {query}{where} is {' or '.join(query.states)} ({words})", hint="finish them first"
+            f"no run that fits {query}{where} is {' or '.join(query.states)} ({found})", hint="finish them first"
         )
     return UserError(
         f"each part of {query} fits some run, but no run fits them all",

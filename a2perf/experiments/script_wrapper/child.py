@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import functools
 import importlib.util
-import json
 import os
 import random
 import sys
@@ -67,7 +66,6 @@ def main() -> int:
     values.training = episodes.training = False
     training, report.episodes_of = log_curves(folder, values.log)
     report.collected = gather(captured)
-    report.environment = _spec_of(captured)
     if training is not None:
         report.episodes, report.steps = len(training.returns), sum(training.lengths)
     report.values, report.refused = dict(values.counts), dict(values.refused)
@@ -195,18 +193,6 @@ def _own_traceback(error: BaseException) -> str:
     while trace is not None and os.path.abspath(trace.tb_frame.f_code.co_filename) == here:
         trace = trace.tb_next
     return "".join(traceback.format_exception(type(error), error, trace or error.__traceback__)).rstrip()
-
-
-def _spec_of(captured: Captured) -> dict[str, Any]:
-    env = captured.names.get("env")
-    spec = None if isinstance(env, str) else getattr(env, "spec", None)
-    found: dict[str, Any] = {"name": captured.env_name}
-    if spec is None and "gymnasium" in sys.modules:
-        spec = sys.modules["gymnasium"].registry.get(captured.env_name)
-    for name in ("id", "entry_point", "max_episode_steps", "reward_threshold", "kwargs"):
-        if hasattr(spec, name):
-            found[name] = json.loads(json.dumps(getattr(spec, name), default=str))
-    return found
 
 
 def _open_mirror(order: ScriptOrder, report: ScriptReport) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -61,7 +60,6 @@ class ScriptReport(Record, kw_only=True):
         episodes_of: which environment that is and why, and the other environments.
         refused: values by tag that were not a single number.
         collected: the result of each collector, or why it has none.
-        environment: id, entry point and limits of the environment.
     """
 
     schema: int = SCHEMA
@@ -78,5 +76,4 @@ class ScriptReport(Record, kw_only=True):
     values: dict[str, int] = msgspec.field(default_factory=dict)
     refused: dict[str, int] = msgspec.field(default_factory=dict)
     collected: dict[str, str] = msgspec.field(default_factory=dict)
-    environment: dict[str, Any] = msgspec.field(default_factory=dict)
     notes: list[str] = msgspec.field(default_factory=list)

@@ -128,15 +128,15 @@ def other_groups(runs: Sequence[Run], baseline: Group) -> list[Group]:
     ours = {one.algorithm for one in baseline.runs}
     versions = [one for one in rest if one.algorithm in ours]
     if baseline.query.text.startswith("submission ") or not versions:
-        found = _split(rest, lambda one: one.algorithm, "submission")
+        found = _split(rest, "submission", lambda one: [one.algorithm])
     else:
-        found = _split(versions, version_of, "version")
+        found = _split(versions, "version", lambda one: [version_of(one)])
     if not found:
         raise UserError(
             f"there is one group, {baseline.name}: nothing to compare it with",
             hint="read the runs of a second submission or version too",
         )
-    return found
+    return sorted(found, key=lambda group: group.name)
 
 
 def groups_by(runs: Sequence[Run], by: str | None, paths: Sequence[str]) -> list[Group]:
@@ -154,15 +154,13 @@ def groups_by(runs: Sequence[Run], by: str | None, paths: Sequence[str]) -> list
         **_KINDS,
         "version": lambda run: [version_of(run)],
     }
-    for kind in [by] if by is not None else ["path", "submission", "version"]:
-        found: dict[str, list[Run]] = {}
-        for run in runs:
-            held = kinds[kind](run) if kind in kinds else [str(run.record.config.get(kind, f"without {kind}"))]
-            for name in held:
-                found.setdefault(name, []).append(run)
+    chosen = {kind: kinds[kind] for kind in ("path", "submission", "version")}
+    if by is not None:
+        chosen = {by: kinds.get(by, lambda run: [str(run.record.config.get(by, f"without {by}"))])}
+    for kind, names_of in chosen.items():
+        found = _split(runs, kind, names_of)
         if len(found) > 1:
-            names = [path for path in paths if path in found] if kind == "path" else found
-            return [_named(name, f"{kind} {name}", found[name]) for name in names]
+            return sorted(found, key=lambda group: paths.index(group.name)) if kind == "path" else found
     keys = sorted({key for run in runs for key in run.record.config})
     raise UserError(
         f"{len(runs)} runs are in one group{f' by {by!r}{did_you_mean(by, [*kinds, *keys])}' if by else ''}",
@@ -212,11 +210,12 @@ def _by_prefix(runs: Sequence[Run], name: str) -> list[Run]:
     return found
 
 
-def _split(runs: Sequence[Run], key: Callable[[Run], str], kind: str) -> list[Group]:
+def _split(runs: Sequence[Run], kind: str, names_of: Callable[[Run], Iterable[str]]) -> list[Group]:
     found: dict[str, list[Run]] = {}
-    for one in runs:
-        found.setdefault(key(one), []).append(one)
-    return [_named(name, f"{kind} {name}", found[name]) for name in sorted(found)]
+    for run in runs:
+        for name in names_of(run):
+            found.setdefault(name, []).append(run)
+    return [_named(name, f"{kind} {name}", held) for name, held in found.items()]
 
 
 def _set_record(run: Run) -> None:

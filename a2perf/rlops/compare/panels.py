@@ -12,7 +12,7 @@ from a2perf.errors import UserError, did_you_mean
 from a2perf.metrics.definition import Metric
 from a2perf.metrics.difference import LEAST_SEEDS
 from a2perf.metrics.runs_in_mode import in_mode
-from a2perf.rlops.compare.notices import changed_conditions, notices_of, shared_runs, short_runs
+from a2perf.rlops.compare.notices import between_sides, notices_of, short_runs
 from a2perf.rlops.compare.panel import GroupRuns, Panel, RunScore
 from a2perf.rlops.compare.request import Group, Request
 from a2perf.rlops.compare.scores import Compared, is_curve, metrics_of, name_of, scores_by_episode, scores_of
@@ -42,8 +42,7 @@ def panels_of(request: Request, metrics: Sequence[Compared], mode: str = "") -> 
     by_env = [_by_env(runs, mode, names) for runs in groups]
     envs, notices = _environments(request, by_env, names)
     finished = [{env: [run for run in found.get(env, ()) if run.state in _DONE] for env in envs} for found in by_env]
-    notices += shared_runs(request, finished)
-    notices += changed_conditions(request, finished)
+    notices += between_sides(request, finished)
     scores = [[scores_of(of_group, metric, mode, request.last) for metric in metrics] for of_group in finished]
     panels = []
     for env in envs:

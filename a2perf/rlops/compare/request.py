@@ -62,11 +62,6 @@ class Request:
     question_reason: str = ""
 
     @property
-    def unit(self) -> str:
-        """What is counted on each side."""
-        return self.question
-
-    @property
     def question_text(self) -> str:
         """The question that a comparison answers."""
         asked = "this algorithm (units: training seeds)"

@@ -26,20 +26,10 @@ def title_of(comparison: ComparedGroups) -> str:
 def summary(comparison: ComparedGroups) -> str:
     """Returns the outcome in a sentence."""
     # several metrics give several panels of the same runs
-    runs = {
-        (panel.env, at, run.name)
-        for panel in comparison.panels
-        for at, cell in enumerate(panel.cells)
-        for run in cell.runs
-    }
+    every = [(p.env, at, run) for p in comparison.panels for at, cell in enumerate(p.cells) for run in cell.runs]
+    runs = {(env, at, run.name) for env, at, run in every}
+    policies = {(env, at, run.identity.policy) for env, at, run in every if run.identity.policy}
     environments = len({panel.env for panel in comparison.panels})
-    policies = {
-        (panel.env, at, run.identity.policy)
-        for panel in comparison.panels
-        for at, cell in enumerate(panel.cells)
-        for run in cell.runs
-        if run.identity.policy
-    }
     units = "trained policies" if len(policies) == len(runs) else "runs"
     size = f"{len(runs)} {units} on {environments} environment{'s' if environments != 1 else ''}"
     if not comparison.candidates:
@@ -147,19 +137,6 @@ def wrapped(text: str, width: int | None) -> str:
     if width is None or len(text) <= width:
         return text
     return textwrap.fill(text, width, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
-
-
-def groups_text(comparison: ComparedGroups) -> str:
-    """Returns the runs of each group: filter, environments, seeds."""
-    lines = []
-    for at, group in enumerate(comparison.request.groups):
-        role = " (baseline)" if at == comparison.request.baseline else ""
-        lines.append(f"{group.name}{role}: {group.query}")
-        for panel in comparison.panels:
-            runs = panel.cells[at].runs
-            seeds = " ".join(str(run.record.seed) for run in runs)
-            lines.append(f"  {panel.env}: {len(runs)} run{'s' if len(runs) != 1 else ''}, seeds {seeds}")
-    return "\n".join([*lines, ""])
 
 
 def comment(comparison: ComparedGroups) -> str:

@@ -143,7 +143,6 @@ def test_every_value_is_recorded_once_at_its_step(logged: tuple[Path, subprocess
 def test_what_was_found_and_what_was_not_is_said(logged: tuple[Path, subprocess.CompletedProcess[str]]):
     folder, done = logged
     report = json.loads((only_bundle(folder) / "artifacts" / "wrap.json").read_text())
-    assert (report["environment"]["id"], report["environment"]["max_episode_steps"]) == ("FrozenLake-v1", 100)
     assert report["seeded"] == ["SEED", "numpy", "random"]
     assert report["collected"]["weights"] == "found: policy.npz (1 array)"
     assert report["collected"]["test_episodes"].startswith("found: 25 episodes of get_action")
