@@ -141,7 +141,7 @@ def test_each_function_on_the_way_to_the_loop_calls_the_next(repository: Path) -
         calls[file] = {ast.unparse(function).rpartition(".")[2] for function in called}
     _, _, *inside = WAY_TO_THE_LOOP.values()
     assert [name for name, of_file in zip(inside, list(calls.values())[1:], strict=False) if name not in of_file] == []
-    assert "episode_steps" in calls["a2perf/submission/evaluator/playing/rollouts.py"]
+    assert "step" in calls["a2perf/submission/evaluator/playing/rollouts.py"]
 
 
 def test_reports_receive_runs_and_only_the_leaderboard_reads_them() -> None:

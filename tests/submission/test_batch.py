@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,47 @@ def test_episodes_are_those_that_are_played_alone(tmp_path) -> None:
     assert batch.latency is None
     assert batch.scores["processor_time_per_decision"].value > 0
     assert alone.latency is not None
+
+
+class OnWebsites:
+    """Presses the elements in turn, each with another row of the profile."""
+
+    def infer_once(self, observation: Any) -> int:
+        return int(self.infer_batch({name: array[None] for name, array in observation.items()})[0])
+
+    def infer_batch(self, observations: Any) -> Any:
+        elements = observations["dom_elements_mask"].sum(axis=1).astype(int)
+        step = np.round(25 * observations["time_step"][:, 0]).astype(int)
+        return 7 * step % np.maximum(elements, 1) + 250 * (step % 3)
+
+
+class OnLegs:
+    """Moves the motors by what the robot feels."""
+
+    def infer_once(self, observation: Any) -> Any:
+        return self.infer_batch(observation[None])[0]
+
+    def infer_batch(self, observations: Any) -> Any:
+        return 0.3 * np.sin(3 * observations[:, :12]).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("made", "task"),
+    [
+        (OnWebsites, "difficulty_level_2_num_websites_5"),
+        (OnWebsites, "composed_1_reversed"),
+        (OnLegs, "synthetic_trot_v1" if find_spec("pybullet") else "mujoco_dog_trot"),
+    ],
+    ids=["websites", "compositions", "robot"],
+)
+def test_a_vector_environment_of_the_task_plays_the_same_episodes(tmp_path, made: Any, task: str) -> None:
+    """Two more episodes than rows: members are reset while others go on, and go on without an episode at the end."""
+    options: Any = {"task": task, "episodes": BATCH + 2, "progress": False, "public_seeds": True}
+    for rows in (1, BATCH):
+        found = a2perf.evaluate(made(), root_dir=tmp_path / str(rows), batch=rows, **options)
+    assert played(tmp_path / str(BATCH)) == played(tmp_path / "1")
+    assert len(set(found.returns)) > 1
+    assert not [text for text in found.run.manifest.warnings if "batch" in text]
 
 
 def test_a_policy_from_python_takes_rows(tmp_path) -> None:

@@ -54,6 +54,11 @@ class ComposedEpisode(WebEpisode):
         """Number of the website, from 0, and how many websites the episode has."""
         return min(self.solved, len(self.subtasks) - 1), len(self.subtasks)
 
+    def progress(self) -> dict[str, Any]:
+        """Returns the number of websites, of the one that is shown, and how many were solved."""
+        subtask, subtasks = self.place
+        return {"subtasks": subtasks, "subtask": subtask, "subtasks_solved": self.solved}
+
     def act(self, row: int, value: Value) -> tuple[float, bool, bool]:
         """Acts on a row of the page; a correct submission opens the next website."""
         self.advanced = False
@@ -203,10 +208,6 @@ class ComposedWebNavigationEnv(WebNavigationEnv):
     def _profiles(self) -> list[Mapping[str, str | bool]]:
         gold = self._chain.gold
         return [{key: gold[key] for key in site.fields} for site in self.sites]
-
-    def _progress(self) -> dict[str, Any]:
-        subtask, subtasks = self._chain.place
-        return {"subtasks": subtasks, "subtask": subtask, "subtasks_solved": self._chain.solved}
 
     @property
     def _chain(self) -> ComposedEpisode:

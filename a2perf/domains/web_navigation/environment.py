@@ -36,7 +36,7 @@ from a2perf.domains.web_navigation.observation import Encoder, Frame, Sizes, new
 from a2perf.domains.web_navigation.page.interfaces import OBSERVATIONS, ArrayInterface, interface_of
 from a2perf.domains.web_navigation.page.page_model import PageModel
 from a2perf.domains.web_navigation.page.vocabulary import DistributedVocabulary
-from a2perf.domains.web_navigation.reward import REASON, CompatWebRules, Reward, WebRules
+from a2perf.domains.web_navigation.reward import CompatWebRules, Reward, WebRules
 from a2perf.domains.web_navigation.sites.site_tables import preload
 from a2perf.domains.web_navigation.sites.website import Site, WebsiteDesign, build_site
 from a2perf.domains.web_navigation.solver import check_solvable
@@ -217,7 +217,7 @@ class WebNavigationEnv(gymnasium.Env[Observation, Any], EzPickle):
             seed=self.np_random_seed,
             number=self._episodes,
         )
-        self._last_info = info = {**begun, **self._progress()}
+        self._last_info = info = {**begun, **self.episode.progress()}
         if self.render_mode == "human":
             self._show()
         observation = self._interface.observation()
@@ -253,9 +253,7 @@ class WebNavigationEnv(gymnasium.Env[Observation, Any], EzPickle):
             info = {
                 **self._interface.info(),
                 "raw_reward": episode.raw,
-                "reason": REASON[end],
-                "is_success": REASON[end] == "solved",
-                **self._progress(),
+                **episode.outcome(),
             }
             self._last_info = info
         if self.render_mode == "human":
@@ -384,10 +382,6 @@ class WebNavigationEnv(gymnasium.Env[Observation, Any], EzPickle):
     def changed(self, site: Site) -> Site:
         """Returns the site to show in place of one that was drawn: itself, unless ``change_site`` is set."""
         return site if self.change_site is None else self.change_site(site)
-
-    def _progress(self) -> dict[str, Any]:
-        """What ``info`` holds besides its usual keys."""
-        return {}
 
     def _profiles(self) -> list[Mapping[str, str | bool]]:
         """Returns the gold values of the episode per website."""

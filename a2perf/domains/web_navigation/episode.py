@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from a2perf.domains.web_navigation.browsers.backend import ActionOutcome, Backend, End, Value
 from a2perf.domains.web_navigation.observation import NEW, Encoder, Frame, Sizes, encode, profile_rows
 from a2perf.domains.web_navigation.page.page_model import PageModel
-from a2perf.domains.web_navigation.reward import RAW, Reward, WebRules, potential
+from a2perf.domains.web_navigation.reward import RAW, REASON, Reward, WebRules, potential
 from a2perf.domains.web_navigation.sites.website import Site
 
 _RUNNING = End.RUNNING
@@ -58,6 +59,15 @@ class WebEpisode:
     def place(self) -> tuple[int, int]:
         """Number of the website, from 0, and how many websites the episode has."""
         return 0, 1
+
+    def outcome(self) -> dict[str, Any]:
+        """Returns what ``info`` says of the episode's end: ``reason``, ``is_success``, and ``progress``."""
+        reason = REASON[self.end]
+        return {"reason": reason, "is_success": reason == "solved", **self.progress()}
+
+    def progress(self) -> dict[str, Any]:
+        """Returns what ``info`` says of an episode on several websites."""
+        return {}
 
     def use_encoder(self, encoder: Encoder) -> None:
         """Takes another table of words; an episode must be started afterwards."""

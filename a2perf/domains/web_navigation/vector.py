@@ -84,20 +84,28 @@ class _Members:
             self._arrays["action_mask"][member] = self._masks(frame)
             self._shown[member] = key
 
-    def step(self) -> None:
-        """Steps every member with its action; a member with an ended episode is reset instead."""
+    def step(self) -> list[tuple[int, dict[str, Any]]]:
+        """Steps every member with its action; a member with an ended episode is reset instead.
+
+        Returns:
+            The members at the end of an episode, with what ``info`` says of it.
+        """
         arrays, share = self._arrays, slice(self._members.start, self._members.stop)
         # collected in lists and written at once: single entries of arrays are slow to set
         results: list[tuple[float, bool, bool]] = []
         raw: list[float] = []
+        ended: list[tuple[int, dict[str, Any]]] = []
         actions = arrays["action"][share].tolist()
         for member, episode, action in zip(self._members, self._episodes.values(), actions, strict=True):
             if episode.running:
-                results.append(episode.step(action))
+                result = episode.step(action)
+                results.append(result)
                 raw.append(episode.raw)
                 frame = episode.frame
                 if (frame.profile_rows, frame.listed) != self._shown[member]:
                     self._show_mask(member, frame)
+                if result[1] or result[2]:
+                    ended.append((member, episode.outcome()))
             elif self._next_step:
                 self._begin(member, None)
                 results.append(_BEGUN)
@@ -108,6 +116,7 @@ class _Members:
                 )
         arrays["reward"][share], arrays["terminated"][share], arrays["truncated"][share] = zip(*results, strict=True)
         arrays["raw_reward"][share] = raw
+        return ended
 
 
 def _serve(members: _Members, pipe: Connection, inherited: Sequence[Connection]) -> None:
@@ -120,8 +129,7 @@ def _serve(members: _Members, pipe: Connection, inherited: Sequence[Connection])
         except (EOFError, KeyboardInterrupt):
             return
         try:
-            getattr(members, job)(*arguments)
-            pipe.send(None)
+            pipe.send(getattr(members, job)(*arguments))
         except Exception as error:  # the parent raises it
             pipe.send(error)
 
@@ -231,7 +239,8 @@ class WebVectorEnv(VectorEnv[Arrays, NDArray[np.int64], Any]):
             actions: shape (num_envs,).
 
         Returns:
-            Observations, rewards, terminated, truncated, ``info``; rewritten by the next call.
+            Observations, rewards, terminated, truncated, ``info``; rewritten by the next call. ``info`` has ``reason``
+            and ``is_success`` of members at the end of an episode.
 
         Raises:
             ConfigError: an action lies outside the space.
@@ -246,9 +255,10 @@ class WebVectorEnv(VectorEnv[Arrays, NDArray[np.int64], Any]):
             for action in given.tolist():
                 checked_action(action, count)
         self._arrays["action"][:] = given
-        self._each("step")
-        arrays = self._arrays
-        return self._observations, arrays["reward"], arrays["terminated"], arrays["truncated"], self._info()
+        arrays, info = self._arrays, self._info()
+        for member, outcome in itertools.chain.from_iterable(self._each("step")):
+            info = self._add_info(info, outcome, member)
+        return self._observations, arrays["reward"], arrays["terminated"], arrays["truncated"], info
 
     def close_extras(self, **kwargs: Any) -> None:
         """Ends the worker processes."""
@@ -268,25 +278,27 @@ class WebVectorEnv(VectorEnv[Arrays, NDArray[np.int64], Any]):
     def _info(self) -> dict[str, Any]:
         return {"action_mask": self._arrays["action_mask"], "raw_reward": self._arrays["raw_reward"]}
 
-    def _each(self, job: str, *arguments: Any) -> None:
-        """Does a job in every process, and waits for all."""
+    def _each(self, job: str, *arguments: Any) -> list[Any]:
+        """Does a job in every process, and waits for all; returns the results."""
         # The others get their job first and work while this process does its own share.
         for pipe in self._pipes:
             pipe.send((job, arguments))
-        failure: Exception | None = None
+        results: list[Any] = []
         try:
-            getattr(self._own, job)(*arguments)
+            results.append(getattr(self._own, job)(*arguments))
         except Exception as error:
-            failure = error
+            results.append(error)
         # All answers are read even after a failure, or the next job would receive an old one.
         for pipe in self._pipes:
             try:
-                failure = pipe.recv() or failure
+                results.append(pipe.recv())
             except EOFError as error:
                 self._closed = True
                 raise InfrastructureError("a worker process of the vector environment died") from error
-        if failure is not None:
-            raise failure
+        for result in results:
+            if isinstance(result, Exception):
+                raise result
+        return results
 
 
 def _shared_arrays(template: WebNavigationEnv, num_envs: int) -> Arrays:
@@ -312,7 +324,8 @@ def make_vector_env(
     num_envs: int = 1, kind: type[WebVectorEnv] = WebVectorEnv, **kwargs: Any
 ) -> gymnasium.vector.VectorEnv[Any, Any, Any]:
     """Makes a vector environment: shared arrays on the page model with array observations; else one per member."""
-    if (kwargs.get("backend", "model"), kwargs.get("observation", "arrays")) == ("model", "arrays"):
+    shared = {"backend": "model", "observation": "arrays", "compat": False}  # compat shows an earlier info at the end
+    if all(kwargs.get(name, value) == value for name, value in shared.items()):
         return kind(num_envs, **kwargs)
     kwargs.pop("workers", None)
     mode = AutoresetMode(kwargs.pop("autoreset_mode", AutoresetMode.NEXT_STEP))

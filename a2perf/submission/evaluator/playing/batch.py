@@ -9,9 +9,9 @@ that memory sees no observation of any episode before the call that it belongs t
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
-from contextlib import ExitStack, closing
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,14 +22,16 @@ from a2perf.runs.bundles.agreement import PlannedEpisode
 from a2perf.submission.evaluator.playing.action_record import ActionRecorder
 from a2perf.submission.evaluator.playing.actions import ActionChecker
 from a2perf.submission.evaluator.playing.episodes import TaskEpisodes
-from a2perf.submission.evaluator.playing.play import Variants, environment, with_invalid_action
-from a2perf.submission.evaluator.playing.rollouts import episode_steps
+from a2perf.submission.evaluator.playing.members import Members, Row, members_of
+from a2perf.submission.evaluator.playing.play import with_invalid_action
+from a2perf.submission.evaluator.playing.rollouts import PlayedEpisode
 from a2perf.submission.evaluator.playing.step_account import StepAccount
 from a2perf.submission.evaluator.playing.step_trace import StepTrace, value_hash
 from a2perf.submission.evaluator.process.answers import Answer
 from a2perf.submission.evaluator.process.failures import EnvironmentFailure, ParticipantFailure
 from a2perf.submission.evaluator.process.participant_process import ParticipantProcess
 from a2perf.submission.evaluator.process.participants import Participants
+from a2perf.submission.evaluator.process.rows import stacked
 from a2perf.system import stall_limit
 
 _RELATIVE, _ABSOLUTE = 1e-3, 1e-5
@@ -46,10 +48,7 @@ def play_in_batches(episodes: TaskEpisodes, env: Any, participants: Participants
     settings, participant = episodes.settings, participants.process
     account = StepAccount(participant.tree)
     with ExitStack() as opened:
-        others = range(min(settings.batch, len(episodes)) - 1)
-        envs = [env, *(opened.enter_context(environment(episodes.task)) for _ in others)]
-        free = [opened.enter_context(closing(Variants(episodes.task, one))) for one in envs]
-        batch = _Batch(episodes, participant, account, free)
+        batch = _Batch(episodes, participant, account, opened.enter_context(members_of(episodes, env)))
         with stall_limit(settings.stall_s, lambda: batch.steps):
             try:
                 participants.track("rollouts")
@@ -70,27 +69,9 @@ class InRows:
 
     def infer(self, observation: Any) -> Answer:
         """Returns the answer with the action of the first row."""
-        answer = self._participant.infer_batch([observation] * self._rows)
+        rows = stacked([observation] * self._rows, self._participant.batch_memory)
+        answer = self._participant.infer_batch(rows, self._rows)
         return replace(answer, action=answer.action[0])
-
-
-@dataclass(eq=False)
-class _Row:
-    """An episode that is being played.
-
-    Attributes:
-        steps: its loop, see ``episode_steps``.
-        observation: the one that the policy gets next.
-        cpu_ns: its shares of the processor time of the calls.
-    """
-
-    planned: PlannedEpisode
-    variants: Variants
-    steps: Generator[Any, Any, Episode]
-    observation: Any
-    trace: StepTrace | None
-    actions: ActionRecorder | None
-    cpu_ns: list[int] = field(default_factory=list)
 
 
 class _Batch:
@@ -103,13 +84,14 @@ class _Batch:
     steps = 0
 
     def __init__(
-        self, episodes: TaskEpisodes, participant: ParticipantProcess, account: StepAccount, free: list[Variants]
+        self, episodes: TaskEpisodes, participant: ParticipantProcess, account: StepAccount, members: Members
     ) -> None:
-        self._episodes, self._participant, self._account, self._free = episodes, participant, account, free
-        self._playing: list[_Row] = []
+        self._episodes, self._participant, self._account, self._members = episodes, participant, account, members
+        self._free = list(range(members.count))
+        self._playing: list[Row] = []
         self._failed: dict[int, Exception] = {}
         # The episode that is played again alone: one of the first rows, and not one that the participant can foresee.
-        first = episodes.next_scored(len(free))
+        first = episodes.next_scored(members.count)
         self._checked = first[first[0].seed % len(first)] if first else None
         self._answers: list[tuple[int, Any]] = []
         self._trace = StepTrace()
@@ -136,21 +118,21 @@ class _Batch:
         if self._failed:
             raise self._failed[min(self._failed)]
 
-    def _started(self, planned: PlannedEpisode) -> _Row:
-        variants = self._free.pop()
-        env = variants.under(planned.perturbation)
+    def _started(self, planned: PlannedEpisode) -> Row:
         trace = StepTrace() if planned.is_scored else None
-        actions = ActionRecorder(env.action_space) if self._episodes.settings.studies_reliability else None
-        pictures = self._episodes.kept.get(planned.index)
-        on_step = [record for record in (actions, pictures) if record is not None]
-        steps = episode_steps(env, index=planned.index, seed=planned.seed, trace=trace, on_step=on_step)
-        return _Row(planned, variants, steps, next(steps), trace, actions)
+        row = Row(self._free.pop(), planned, PlayedEpisode(index=planned.index, seed=planned.seed, trace=trace), trace)
+        self._members.begin(row)
+        if self._episodes.settings.studies_reliability:
+            row.actions = ActionRecorder(row.episode.action_space)
+        return row
 
     def _step(self) -> None:
-        """Asks for one action per row and steps each environment."""
-        rows = tuple(self._playing)
+        """Asks for one action per row and steps the environments."""
+        rows = sorted(self._playing, key=lambda row: row.member)
         self._account.before_call()
-        answer = self._participant.infer_batch([row.observation for row in rows], self._see)
+        answer = self._participant.infer_batch(
+            self._members.observations(rows, self._participant.batch_memory), len(rows), lambda: self._members.see(rows)
+        )
         share_ns = self._account.after_batch(answer, len(rows))
         for number, (row, action) in enumerate(zip(rows, answer.action, strict=True)):
             if row not in self._playing:  # given up
@@ -158,37 +140,49 @@ class _Batch:
             row.cpu_ns.append(share_ns)
             if row.planned is self._checked:
                 self._answers.append((number, action))
-            self.steps += 1
             try:
-                row.observation = row.steps.send(action)
-            except StopIteration as end:
-                self._add(row, end.value)
-            except EnvironmentFailure as failure:
-                self._give_up(row.planned, failure)
+                row.action = row.episode.checked(action)
             except ParticipantFailure as failure:
+                self._end_by(failure, row, number)
+                continue
+            for observe in (row.actions, self._episodes.kept.get(row.planned.index)):
+                if observe is not None:
+                    observe(self._members.env(row), row.observation, row.action)
+        numbers = {row.member: number for number, row in enumerate(rows)}
+        stepped = [row for row in rows if row in self._playing]
+        for row, failed in self._members.step(stepped):
+            self.steps += 1
+            if row not in self._playing:
+                continue
+            if isinstance(failed, ParticipantFailure):
+                self._end_by(failed, row, numbers[row.member])
+            elif failed is not None:
+                self._give_up(row.planned, failed)
+            elif row.episode.is_over:
                 try:
-                    self._add(row, with_invalid_action(failure, row.planned, False, len(row.cpu_ns)))
-                except ParticipantFailure:
-                    failure.failure.where = f"infer_batch, row {number}"
+                    self._add(row, row.episode.record())
+                except EnvironmentFailure as failure:
                     self._give_up(row.planned, failure)
 
-    def _see(self) -> None:
-        """Records the observations that were sent, while the answer is awaited."""
-        for row in self._playing:
-            if row.trace is not None:
-                row.trace.see(row.observation)
+    def _end_by(self, failure: ParticipantFailure, row: Row, number: int) -> None:
+        """Ends an episode by an invalid action: it is recorded if it was perturbed, otherwise the run fails."""
+        try:
+            self._add(row, with_invalid_action(failure, row.planned, False, len(row.cpu_ns)))
+        except ParticipantFailure:
+            failure.failure.where = f"infer_batch, row {number}"
+            self._give_up(row.planned, failure)
 
     def _give_up(self, planned: PlannedEpisode, failure: Exception) -> None:
         self._failed[planned.index] = failure
         self._playing = [row for row in self._playing if row.planned.index < planned.index]
 
-    def _add(self, row: _Row, episode: Episode) -> None:
+    def _add(self, row: Row, episode: Episode) -> None:
         """Records an episode that has ended, and frees its environment."""
         self._playing.remove(row)
-        self._free.append(row.variants)
+        self._free.append(row.member)
         planned = row.planned
         if (pictures := self._episodes.kept.get(planned.index)) is not None:
-            pictures.state(row.variants.under(planned.perturbation))
+            pictures.state(self._members.env(row))
         fault_point("evaluator: episode played")
         episode.task_index, episode.repeat, episode.perturbation = (
             planned.task_index,
@@ -216,8 +210,8 @@ class _Batch:
         if planned is None:
             return []
         alone, equal = InRows(self._participant, 1), True
-        steps = episode_steps(env, index=planned.index, seed=planned.seed)
-        observation = next(steps)
+        episode = PlayedEpisode(index=planned.index, seed=planned.seed)
+        observation = episode.reset(env)
         seen = self._trace.record()["observation_xxh3"]
         for step, ((number, answer), digest) in enumerate(zip(self._answers, seen, strict=True), 1):
             if value_hash(observation) != digest:
@@ -233,9 +227,8 @@ class _Batch:
                         f"step {step} of episode {planned.index} has another action than alone: actions depend on other"
                         " rows or on earlier calls, so leave out --batch",
                     )
-            try:
-                observation = steps.send(answer)
-            except StopIteration:
+            observation = episode.step(env, batched)
+            if episode.is_over:
                 break
         rows = self._episodes.settings.batch
         self._episodes.batch = BatchCheck(rows=rows, episode=planned.index, equal=equal)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import xxhash
+from numpy.typing import NDArray
 
 from a2perf.submission.participant.shared_region import plain_arrays
 
 _MOST_INTEGERS, _MOST_STRUCTURES = 1 << 12, 64
+_MOST = 0xFFFFFFFF
 
 
 class StepTrace:
@@ -36,7 +38,11 @@ class StepTrace:
     def see(self, observation: Any) -> None:
         """Adds an observation before the step, which may reuse its memory."""
         self.observation = observation
-        self._observations.append(value_hash(observation))
+        self.see_hash(value_hash(observation))
+
+    def see_hash(self, digest: int) -> None:
+        """Adds an observation by its hash."""
+        self._observations.append(digest)
 
     def act(self, action: Any) -> None:
         """Adds the action."""
@@ -67,7 +73,21 @@ def value_hash(value: Any) -> int:
     digest = xxhash.xxh3_64(seed=_seed(tuple((name, array.dtype.str, array.shape) for name, array in arrays.items())))
     for array in arrays.values():
         digest.update(np.ascontiguousarray(array).data)
-    return digest.intdigest() & 0xFFFFFFFF
+    return digest.intdigest() & _MOST
+
+
+def row_hashes(rows: NDArray[Any] | Mapping[str, NDArray[Any]], chosen: Iterable[int]) -> list[int]:
+    """Returns ``value_hash`` of each chosen row of stacked arrays."""
+    named = rows if isinstance(rows, Mapping) else {"": rows}
+    seed = _seed(tuple((name, array.dtype.str, array.shape[1:]) for name, array in named.items()))
+    arrays = [np.ascontiguousarray(array) for array in named.values()]
+    hashes = []
+    for row in chosen:
+        digest = xxhash.xxh3_64(seed=seed)
+        for array in arrays:
+            digest.update(array[row])
+        hashes.append(digest.intdigest() & _MOST)
+    return hashes
 
 
 @functools.lru_cache(_MOST_INTEGERS)

@@ -28,7 +28,7 @@ from a2perf.submission.evaluator.process.confinement import ProvidedConfinement
 from a2perf.submission.evaluator.process.failures import ParticipantFailure, unreadable
 from a2perf.submission.evaluator.process.loopback import Loopback
 from a2perf.submission.evaluator.process.participant_spec import ParticipantSpec
-from a2perf.submission.evaluator.process.rows import actions_of, stacked
+from a2perf.submission.evaluator.process.rows import actions_of
 from a2perf.submission.evaluator.process.service_channel import ServiceChannel
 from a2perf.submission.evaluator.submitted.artifacts import DiskSpace
 from a2perf.submission.participant.shared_region import SharedRegion
@@ -238,10 +238,16 @@ class ParticipantProcess:
             self.first_inference = answer
         return answer
 
-    def infer_batch(self, observations: Sequence[Any], on_sent: Callable[[], None] = lambda: None) -> Answer:
-        """Requests the actions for observations of several episodes; they are in ``action``, a list.
+    @property
+    def batch_memory(self) -> Any:
+        """Where the last observations of ``infer_batch`` were sent from; the next ones may be stacked there."""
+        return None if self._connection is None else self._connection.places("infer_batch")
+
+    def infer_batch(self, observations: Any, rows: int, on_sent: Callable[[], None] = lambda: None) -> Answer:
+        """Requests the actions for stacked observations of several episodes; they are in ``action``, a list.
 
         Args:
+            rows: number of observations.
             on_sent: called while the answer is awaited.
 
         Raises:
@@ -249,12 +255,11 @@ class ParticipantProcess:
         """
         self._calls += 1
         where = f"infer_batch (call {self._calls})"
-        places = None if self._connection is None else self._connection.places("infer_batch")
-        request = ("infer_batch", stacked(observations, places))
+        request = ("infer_batch", observations)
         reply, elapsed = self._exchange(request, where, self._spec.call_timeout_s, on_observation=lambda _: on_sent())
         answer = self._read(where, lambda: answers.single(self._accepted(reply, where), elapsed))
-        rows = self._read(where, lambda: actions_of(answer.action, len(observations)))
-        answer = dataclasses.replace(answer, action=rows)
+        actions = self._read(where, lambda: actions_of(answer.action, rows))
+        answer = dataclasses.replace(answer, action=actions)
         if self.first_inference is None:
             self.first_inference = answer
         return answer
