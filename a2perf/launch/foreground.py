@@ -1,4 +1,4 @@
-"""Runs one command in the foreground, for launchers that start no child processes; base class of cluster launchers."""
+"""Runs one command in the foreground; base class of the launchers of clusters."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class ClusterLauncher(Launcher):
 
 
 def run_to_end(launcher: Launcher, command: RunCommand, *, tail: LogTail | None = None) -> int:
-    """Executes one command and waits for its end; a signal cancels the job.
+    """Executes one command and waits for its end; a signal is passed on to a child process, and cancels other jobs.
 
     Args:
         tail: copies its log to standard output, if the launcher's jobs cannot write there.
@@ -95,11 +95,14 @@ def run_to_end(launcher: Launcher, command: RunCommand, *, tail: LogTail | None 
     """
     began, job, signals = time.time(), launcher.start(command), []
 
-    def cancel(number: int, frame: FrameType | None) -> None:
+    def end(number: int, frame: FrameType | None) -> None:
         signals.append(number)
-        job.cancel()
+        if (pass_on := getattr(job, "signal", None)) is not None:  # the evaluator ends its participant in order
+            pass_on(number)
+        else:
+            job.cancel()
 
-    with handled_signals(cancel):
+    with handled_signals(end):
         while (ended := job.poll()) is None:
             launcher.wait(_POLL_S)
             if tail is not None:

@@ -18,11 +18,10 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from a2perf.constants import ExitCode
 from a2perf.errors import InfrastructureError, UserError
 from a2perf.launch import die_with_parent, fork_server
-from a2perf.launch.interface import Cause, ExitStatus, appended, handled_signals, run_environment
-from a2perf.launch.outcomes import classify_single
+from a2perf.launch.foreground import run_to_end
+from a2perf.launch.interface import Cause, ExitStatus, appended, run_environment
 from a2perf.launch.run_spec import RunCommand
 from a2perf.runs.bundles.process_identity import ProcessIdentity
 from a2perf.sandbox.limits import oom_kills
@@ -158,17 +157,8 @@ class LocalLauncher:
         _wait_for_end(self._jobs, timeout_s)
 
     def run(self, command: RunCommand) -> int:
-        """Executes one command to its end.
-
-        SIGINT and SIGTERM are passed on: the evaluator can end the participant and leave a finished manifest.
-        """
-        began, job = time.time(), self.start(command)
-        with handled_signals(lambda number, frame: job.signal(number)):
-            while (ended := job.poll()) is None:
-                self.wait(1.0)
-        if (found := classify_single(command, began, ended)) is not ended:
-            print(f"a2perf: {command.name}: {found.reason}", file=sys.stderr)
-        return int(ExitCode.INFRASTRUCTURE) if found.exit_code is None else found.exit_code
+        """Executes one command to its end."""
+        return run_to_end(self, command)
 
     def close(self) -> None:
         """Kills all running commands."""

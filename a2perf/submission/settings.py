@@ -106,7 +106,6 @@ def option(
 
 
 def _path(default: Any = None) -> Any:
-    """Declares a setting that names a file or folder."""
     return field(default=default, metadata={"path": True})
 
 
@@ -193,8 +192,7 @@ class Episodes:
         num_inference_episodes: episodes in inference mode.
         num_generalization_episodes: episodes per task in generalization mode.
         generalization_tasks: names of the tasks; by default the domain's list.
-        repeats: number of times that each scored episode is played, with the same seed; the first one is scored.
-        perturbations: names of perturbations of the domain, or ``["all"]``.
+        repeats: plays of each scored episode; the first one is scored.
         concurrent_episodes: episodes of a task at the same time. Above 1, ``fresh_policy`` is ``"episode"``, and the
             episodes are those that would be played in turn.
         batch: episodes that are played together: the policy gets their observations in one call of ``infer_batch``.
@@ -202,7 +200,7 @@ class Episodes:
         inference_data: ``"fresh"`` measures latency on observations of rollouts that the policy has not seen before,
             ``"sampled"`` on random samples of the observation space (as the earlier platform did).
         seed: root seed of everything random in the run.
-        public_seeds: seeds depend on the root seed alone; by default also on a secret of the evaluator, see ``seeds``.
+        public_seeds: by default, seeds depend on a secret of the evaluator too, see ``seeds``.
         evaluation_seeds_file: file of episode seeds that the participant never sees.
         held_out_task: file of the task of the inference mode, instead of ``create_domain``. The participant is given a
             public task of the same kind.

@@ -8,7 +8,6 @@ nor a domain. ``load`` and ``wrap_env`` always make a TF-Agents environment; ``c
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import json
 import os
@@ -222,25 +221,13 @@ def _clip_actions(env: Any) -> Any:
 def _without_time_limit(env_id: str, env_kwargs: dict[str, Any]) -> tuple[gymnasium.Env[Any, Any], int | None]:
     """Makes an environment that nothing truncates but itself; returns the registered limit as well."""
     if env_id in all_environments():
-        env = make_environment(env_id, env_kwargs)
-        return env, None  # ours count for themselves
+        return make_environment(env_id, env_kwargs), None  # ours count for themselves
     import gymnasium
 
     register_environments()
-    try:
-        registered = gymnasium.spec(any_environment.register(env_id))
-    except gymnasium.error.Error as error:
-        raise ConfigError(
-            f"{env_id} is not registered: {error}", hint="`a2perf envs list` shows the ids of a2perf"
-        ) from error
-    limit = registered.max_episode_steps
-    unlimited = dataclasses.replace(registered, max_episode_steps=None)
-    try:
-        return gymnasium.make(unlimited, **env_kwargs), limit
-    except TypeError as error:
-        raise ConfigError(f"{env_id} cannot be made with {env_kwargs}: {error}") from error
-    except (gymnasium.error.DependencyNotInstalled, ModuleNotFoundError) as error:
-        raise MissingDependency(f"{env_id} needs a package that is not installed: {error}") from error
+    registered = any_environment.register(env_id)
+    env = any_environment.make(registered, env_kwargs, max_episode_steps=-1)
+    return env, gymnasium.spec(registered).max_episode_steps
 
 
 def make_environment(env_id: str, env_kwargs: Mapping[str, Any], **of_gymnasium: Any) -> Any:

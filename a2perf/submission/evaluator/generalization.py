@@ -32,21 +32,16 @@ from a2perf.sandbox import level_text
 from a2perf.sandbox.limits import oom_kills
 from a2perf.storage import Journal, read_json, read_record, write_json, write_record
 from a2perf.submission import configuration
-from a2perf.submission.evaluator.inference import episode_seeds, training_artifacts
+from a2perf.submission.evaluator.inference import episode_seeds, play_all, training_artifacts
 from a2perf.submission.evaluator.playing import results
-from a2perf.submission.evaluator.playing.batch import play_in_batches
 from a2perf.submission.evaluator.playing.episode_records import recorded_returns
 from a2perf.submission.evaluator.playing.episodes import TaskEpisodes
-from a2perf.submission.evaluator.playing.play import environment, play, play_concurrently
+from a2perf.submission.evaluator.playing.play import environment
 from a2perf.submission.evaluator.process.confinement import confinement, parallel_tasks
 from a2perf.submission.evaluator.process.failures import EnvironmentFailure, ParticipantFailure
+from a2perf.submission.evaluator.process.participant_python import participant_python
 from a2perf.submission.evaluator.process.participant_spec import RunLimit
-from a2perf.submission.evaluator.process.participants import (
-    ParticipantFolders,
-    Participants,
-    python_of,
-    run_limit_of,
-)
+from a2perf.submission.evaluator.process.participants import ParticipantFolders, Participants, run_limit_of
 from a2perf.submission.evaluator.process.session import open_mode, recorded_outcome, services_of
 from a2perf.submission.evaluator.progress import RunProgress
 from a2perf.submission.evaluator.submitted import artifacts
@@ -116,7 +111,7 @@ def run(settings: Submission, *, force: bool = False, progress: RunProgress | No
     with recorded_outcome(bundle, progress) as outcome:
         limit = run_limit_of(settings, bundle.manifest)
         runs = [_task_run(settings, task, stream, bundle, limit) for stream, task in enumerate(tasks)]
-        with python_of(settings, bundle.logs):  # built once here; the tasks' processes reuse it
+        with participant_python(settings, bundle.logs):  # built once here; the tasks' processes reuse it
             record = bundle.manifest.sandbox = confinement(settings, {}).record
             progress.say(level_text(record.level, settings.sandbox))
             participant_starts(bundle.path, bundle.manifest)
@@ -259,12 +254,7 @@ def _run_task(item: _TaskRun, parent: int) -> None:
             participants.mark("rollouts")
             episodes = TaskEpisodes(item.settings, item.task, item.seeds, journal, RunProgress(quiet=True))
             try:
-                if not episodes.in_turn:
-                    play_concurrently(episodes, participants)
-                elif item.settings.batch == 1:
-                    play(episodes, env, participants)
-                else:
-                    play_in_batches(episodes, env, participants)
+                play_all(episodes, env, participants)
             finally:
                 participants.warn(episodes.write(item.folder))
             participants.mark("end")

@@ -138,7 +138,7 @@ def test_load_takes_the_registered_time_limit_or_another_and_names_what_is_not_r
     assert suite_gym.load("CartPole-v1").duration == 500
     assert suite_gym.load("CartPole-v1", max_episode_steps=700).duration == 700
     assert type(suite_gym.load("CartPole-v1", max_episode_steps=0)) is not type(suite_gym.load("CartPole-v1"))
-    with pytest.raises(ConfigError, match="CartPoole-v1 is not registered"):
+    with pytest.raises(ConfigError, match="'CartPoole-v1' is not a known environment"):
         suite_gym.load("CartPoole-v1")
     with pytest.raises(ConfigError, match=r"cannot be made with .*colour"):
         suite_gym.load("CartPole-v1", gym_kwargs={"colour": 1})

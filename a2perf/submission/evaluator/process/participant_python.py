@@ -21,7 +21,7 @@ from a2perf.stranger_files import read_regular_file
 from a2perf.submission.checking.records import CheckFinding
 from a2perf.submission.evaluator.process.failures import ParticipantFailure
 from a2perf.submission.evaluator.process.own_code import listed_packages, normalised_name
-from a2perf.submission.settings import PythonEnv
+from a2perf.submission.settings import PythonEnv, Submission
 
 REQUIREMENTS = "requirements.txt"
 """File of a submission that lists its requirements."""
@@ -45,9 +45,7 @@ class ParticipantPython:
 
 
 @contextmanager
-def participant_python(
-    settings: PythonEnv, folder: Path, domain: str, logs: Path, *, size_bytes: int
-) -> Iterator[ParticipantPython]:
+def participant_python(settings: Submission, logs: Path) -> Iterator[ParticipantPython]:
     """Provides the configured interpreter; an isolated environment is kept while the context is open.
 
     An environment is built here, before the participant starts, in a separate sandbox; see ``installer``.
@@ -73,14 +71,15 @@ def participant_python(
         # The organizer's environment is trusted, so folders in its .pth files (such as a2perf's checkout) belong to it.
         yield ParticipantPython(given, (prefix, *interpreter.readable, *path_lines(prefix)), record)
         return
-    extras, domain_packages = python_env.requirements_of_domain(get_domain(domain))
+    extras, domain_packages = python_env.requirements_of_domain(get_domain(str(settings.domain)))
+    size_bytes = max(8 * 2**30, settings.artifact_limit_bytes or 0)
     recipe = python_env.Recipe(
-        python_env.read_requirements(folder / REQUIREMENTS),
+        python_env.read_requirements(settings.folder / REQUIREMENTS),
         extras,
         interpreter,
         python_env.Sources(offline=assets.is_offline(), size_bytes=size_bytes),
         domain_packages,
-        python_env.read_requirements(folder / OVERRIDES),
+        python_env.read_requirements(settings.folder / OVERRIDES),
     )
     with python_env.environment(recipe, logs / LOG) as env:
         yield ParticipantPython(env.python, env.readable, env.record)

@@ -31,11 +31,7 @@ from a2perf.submission.evaluator.playing.seeds import RunSeeds
 from a2perf.submission.evaluator.process.confinement import ProvidedConfinement, confinement
 from a2perf.submission.evaluator.process.failures import ParticipantFailure
 from a2perf.submission.evaluator.process.participant_process import ParticipantProcess
-from a2perf.submission.evaluator.process.participant_python import (
-    ParticipantPython,
-    explain_missing_module,
-    participant_python,
-)
+from a2perf.submission.evaluator.process.participant_python import explain_missing_module, participant_python
 from a2perf.submission.evaluator.process.participant_spec import ParticipantSpec, RunLimit
 from a2perf.submission.evaluator.submitted.identity import RunTask, participant_environment
 from a2perf.submission.evaluator.submitted.plain_spaces import plain_spaces
@@ -284,7 +280,7 @@ class Participants:
     @contextmanager
     def _in_sandbox(self, folders: ParticipantFolders, seed: int | None) -> Iterator[ParticipantProcess]:
         settings, task, manifest = self.settings, self._task, self._manifest
-        with python_of(settings, folders.logs) as chosen:
+        with participant_python(settings, folders.logs) as chosen:
             manifest.python_env = chosen.record
             environment = participant_environment(settings, task, manifest, root_dir=folders.root_dir)
             if seed is not None:
@@ -332,12 +328,6 @@ class Participants:
 def _explain(error: BaseException | None, services: Sequence[ServiceSession]) -> None:
     if isinstance(error, ParticipantFailure):
         error.failure = explain(error.failure, services)
-
-
-def python_of(settings: Submission, logs: Path) -> AbstractContextManager[ParticipantPython]:
-    """Provides the interpreter of a run, see ``participant_python``."""
-    size_bytes = max(8 * 2**30, settings.artifact_limit_bytes or 0)
-    return participant_python(settings, settings.folder, str(settings.domain), logs, size_bytes=size_bytes)
 
 
 def run_limit_of(settings: Submission, manifest: Manifest) -> RunLimit:
