@@ -17,7 +17,7 @@ import click
 from a2perf.cli.launch_options import WITH_RESOURCES, LaunchOptions, launch_options
 from a2perf.cli.shared_options import PARTICIPANT_ARGS, Words, WordsCommand
 from a2perf.errors import ConfigError, command_line
-from a2perf.experiments.planning import PlannedRun, plan_runs
+from a2perf.experiments.planning import PlannedRun, domain_of, plan_runs
 from a2perf.launch.local import LocalLauncher
 from a2perf.runs.bundles.attempts import REASON_VARIABLE
 from a2perf.submission.given_paths import submission_folder
@@ -172,7 +172,8 @@ def _one_run(options: dict[str, Any], chosen: RunOptions, launch: LaunchOptions)
     launcher = launch.launcher()
     if isinstance(launcher, LocalLauncher):
         launcher.forks = LINUX and bool(click.get_current_context().obj)
-    return launcher.run(run.command())
+        return launcher.run(run.command())
+    return launcher.run(run.command(domain=domain_of(run)))  # it may choose an image
 
 
 def _experiment(options: dict[str, Any], chosen: RunOptions, launch: LaunchOptions) -> int:

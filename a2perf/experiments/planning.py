@@ -214,6 +214,15 @@ def plan_runs(
     return specs
 
 
+def domain_of(run: PlannedRun) -> str:
+    """Returns the domain of a run, which may be that of its task or of its gin file.
+
+    Raises:
+        ConfigError: the task or the configuration is wrong.
+    """
+    return run.domain or _modes(run, [str(run.gin_file)], ())[0].domain
+
+
 @dataclass(frozen=True)
 class _ModeOfRun:
     """One gin file under one task.

@@ -106,7 +106,9 @@ class ContainerLauncher:
             UserError: its domain is unknown, a file it reads is missing, or its image cannot be built.
             InfrastructureError: the engine refused it.
         """
-        image = self._image or images.ensure(self._client, command.domain or images.domain_of(command))
+        if self._image is None and command.domain is None:
+            raise UserError(f"the image of {command.name} is unknown", hint="--launcher docker:image=NAME")
+        image = self._image or images.ensure(self._client, str(command.domain))
         digest = command.digest()
         self._remove_same(digest, command)
         for folder in command.writable:

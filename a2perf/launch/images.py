@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import fnmatch
 import hashlib
-import itertools
 import os
-import re
 import subprocess
 import sys
 import tempfile
@@ -20,16 +18,10 @@ from typing import Any
 
 import filelock
 
-from a2perf.domains.registry import find_task, get_domain
-from a2perf.errors import ConfigError, InfrastructureError, MissingDependency, UserError, did_you_mean, install_hint
-from a2perf.launch.run_spec import RunCommand
-from a2perf.submission.gin_origin import locate, origin_of
-from a2perf.submission.run_options import TRUST_FLAG
+from a2perf.errors import InfrastructureError, MissingDependency, UserError, did_you_mean, install_hint
 
 REPOSITORY = "a2perf"
 CHECKOUT = Path(__file__).resolve().parents[2]
-_DOMAIN = re.compile(r"""^\s*Submission\.domain\s*=\s*(?:%BenchmarkDomain\.(\w+)|["'](\w+)["'])""", re.MULTILINE)
-_VALUED = ("--domain", "--task", "--submission-gin-config-path", "--participant-module-path")
 
 
 def connect() -> tuple[Any, Any]:
@@ -52,43 +44,6 @@ def connect() -> tuple[Any, Any]:
             f"no Docker engine answers at {where}: {error}", hint="start one, or set DOCKER_HOST to its address"
         ) from error
     return docker, client
-
-
-def domain_of(command: RunCommand) -> str:
-    """Returns the domain of an evaluator's command: from its flag, its task, or its gin file.
-
-    The gin file is read as text: it may come from the participant, and gin would import the modules that it names.
-
-    Raises:
-        ConfigError: none of them names a domain.
-    """
-    flags = command.evaluator_flags() or ()
-    values = {flag: value for flag, value in itertools.pairwise(flags) if flag in _VALUED}
-    if "--domain" in values:
-        return get_domain(values["--domain"]).name
-    if "--task" in values:
-        return find_task(values["--task"])[0].name
-    bindings = [value for flag, value in itertools.pairwise(flags) if flag == "--extra-gin-bindings"]
-    texts = list(reversed(bindings))
-    if "--submission-gin-config-path" in values:
-        folder = values.get("--participant-module-path")
-        submission = None if folder is None else (command.cwd / folder)
-        given = command.cwd / values["--submission-gin-config-path"]
-        trusted = TRUST_FLAG in flags
-        file = (
-            origin_of(given, submission, trusted=trusted)
-            if given.is_file()
-            else locate(values["--submission-gin-config-path"], submission=submission, domain=None, trusted=trusted)
-        )
-        content = file.participant_bytes() if file.origin == "participant" else file.path.read_bytes()
-        texts.append(content.decode("utf-8", "replace"))
-    for text in texts:
-        if found := _DOMAIN.findall(text):
-            return get_domain("".join(found[-1]).lower()).name
-    raise ConfigError(
-        f"the domain of {command.name} is unknown, and the docker launcher chooses the image by domain",
-        hint="add --domain NAME",
-    )
 
 
 def content_of(domain: str, checkout: Path = CHECKOUT) -> str:

@@ -6,6 +6,7 @@ import json
 import random
 import signal
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from click.testing import CliRunner
 
 from a2perf.cli import cli
 from a2perf.errors import ConfigError
-from a2perf.experiments.planning import EVALUATOR_MEMORY_BYTES, plan_runs
+from a2perf.experiments.planning import EVALUATOR_MEMORY_BYTES, PlannedRun, domain_of, plan_runs
 from a2perf.launch.conductor import QUEUE_FILE
 from a2perf.launch.interface import ExitStatus
 from a2perf.launch.outcomes import classify
@@ -116,6 +117,25 @@ def test_resources_reach_the_run(entry_folder: Path, tmp_path: Path) -> None:
     flags = command.evaluator_flags()
     assert flags is not None
     assert flags[flags.index("--memory-limit-bytes") + 1] == str(2**31)
+
+
+@pytest.mark.parametrize(
+    ("changes", "domain"),
+    [
+        ({}, "circuit_training"),
+        ({"bindings": ("Submission.domain = %BenchmarkDomain.WEB_NAVIGATION",)}, "web_navigation"),
+        ({"task": "dog_pace"}, "quadruped_locomotion"),
+        ({"domain": "web_navigation", "task": "dog_pace"}, "web_navigation"),
+    ],
+)
+def test_the_domain_of_a_run_is_its_flags_its_tasks_or_its_gin_files(
+    changes: dict[str, Any], domain: str, entry_folder: Path, tmp_path: Path
+) -> None:
+    run = PlannedRun(submission=entry_folder, gin_file="plain_inference.gin", root=tmp_path / "root", **changes)
+    assert domain_of(run) == domain
+    (entry_folder / "plain_inference.gin").write_text("import os_of_nobody\nSubmission.domain = 'web_navigation'\n")
+    with pytest.raises(ConfigError, match="may not import modules"):  # it is read, and not executed
+        domain_of(replace(run, domain=None))
 
 
 @pytest.mark.parametrize(

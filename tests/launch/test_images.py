@@ -1,4 +1,4 @@
-"""Images of the domains: named by content and built once; and which domain a command belongs to."""
+"""Images of the domains: named by content and built once."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from a2perf.errors import ConfigError, InfrastructureError, UserError
-from a2perf.launch import RunCommand, images
+from a2perf.errors import InfrastructureError, UserError
+from a2perf.launch import images
 from tests.launch.docker_engine import DockerEngine
-from tests.launch.toy_run import toy_submission
 
 BUILD = """
 import io, os, sys, docker
@@ -101,35 +100,3 @@ def test_a_build_that_fails_shows_the_end_of_its_log(checkout: Path, docker_engi
     (checkout / "docker" / "build.sh").write_text("echo no route to the index; exit 1\n")
     with pytest.raises(InfrastructureError, match="no route to the index"):
         images.ensure(docker_engine.client(), "toy", checkout)
-
-
-def _command(folder: Path, *flags: str) -> RunCommand:
-    shared = ("--participant-module-path", "entry", "--submission-gin-config-path", "inference.gin")
-    return RunCommand.evaluator((*shared, *flags), name="run", cwd=folder)
-
-
-@pytest.mark.parametrize(
-    ("flags", "domain"),
-    [
-        ((), "circuit_training"),
-        (("--extra-gin-bindings", "Submission.domain = %BenchmarkDomain.WEB_NAVIGATION"), "web_navigation"),
-        (("--extra-gin-bindings", "Submission.domain = 'quadruped_locomotion'"), "quadruped_locomotion"),
-        (("--task", "dog_pace"), "quadruped_locomotion"),
-        (("--domain", "web_navigation", "--task", "dog_pace"), "web_navigation"),
-    ],
-)
-def test_the_domain_of_a_command_is_its_flags_its_tasks_or_its_gin_files(
-    flags: tuple[str, ...], domain: str, tmp_path: Path
-) -> None:
-    toy_submission(tmp_path)
-    assert images.domain_of(_command(tmp_path, *flags)) == domain
-
-
-def test_a_gin_file_is_read_and_not_executed(tmp_path: Path) -> None:
-    entry = toy_submission(tmp_path)
-    (entry / "inference.gin").write_text("import os_of_nobody\nSubmission.domain = 'web_navigation'\n")
-    assert images.domain_of(_command(tmp_path)) == "web_navigation"
-    (entry / "inference.gin").write_text("# Submission.domain = 'web_navigation'\n")
-    with pytest.raises(ConfigError, match=r"domain of .* is unknown") as caught:
-        images.domain_of(_command(tmp_path))
-    assert "--domain" in str(caught.value)
