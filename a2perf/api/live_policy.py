@@ -12,7 +12,6 @@ import inspect
 import json
 import platform
 import re
-import sys
 import tempfile
 import types
 import uuid
@@ -29,6 +28,7 @@ from a2perf.errors import ConfigError, UserError
 from a2perf.plain_text import plain_text
 from a2perf.submission.participant.adapters.live import CALLS, FORWARD
 from a2perf.submission.participant.adapters.sb3 import changing_wrappers
+from a2perf.submission.participant.signatures import is_a, misfit, names_of, signature_of
 
 if TYPE_CHECKING:
     from stable_baselines3.common.base_class import BaseAlgorithm
@@ -152,9 +152,9 @@ def live_policy(policy: Any, name: str | None = None) -> LivePolicy:
     """
     title = plain_text(_default_name(policy) if name is None else name)
     plain = folder_name(title)
-    if _is_instance(policy, "stable_baselines3.common.base_class", "BaseAlgorithm"):
+    if is_a(policy, "stable_baselines3.common.base_class", "BaseAlgorithm"):
         return _of_sb3_model(policy, plain, title)
-    if _is_instance(policy, "tf_agents.policies.tf_policy", "TFPolicy"):
+    if is_a(policy, "tf_agents.policies.tf_policy", "TFPolicy"):
         return _of_tf_agents_policy(policy, plain, title)
     call = _call_of(policy)
     try:
@@ -183,7 +183,7 @@ def _code_of(policy: Any) -> str:
         return live_policy_pickle.identity((_code_of(policy.__self__), policy.__name__))
     if isinstance(policy, types.FunctionType | types.BuiltinFunctionType | types.MethodType | functools.partial):
         return ""
-    architecture = str(policy) if _is_instance(policy, "torch.nn.modules.module", "Module") else ""
+    architecture = str(policy) if is_a(policy, "torch.nn.modules.module", "Module") else ""
     return live_policy_pickle.identity((type(policy), architecture))
 
 
@@ -198,7 +198,7 @@ def _call_of(policy: Any) -> str:
             f"the policy is the module {policy.__name__}",
             hint="give the folder of the submission as a path, or one function of the module",
         )
-    is_module = _is_instance(policy, "torch.nn.modules.module", "Module")
+    is_module = is_a(policy, "torch.nn.modules.module", "Module")
     methods = [name for name in CALLS if callable(getattr(policy, name, None))]
     chosen = next((name for name in methods if name != "__call__"), FORWARD if is_module else None)
     if chosen is None:
@@ -221,22 +221,12 @@ def _check_call(function: Any, shown: str) -> None:
         raise UserError(
             f"the policy {shown} is async or a generator", hint="give a plain function that returns an action"
         )
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):  # some functions of compiled code have no signature
-        return
-    try:
-        signature.bind(None)
-    except TypeError:
-        stars: dict[Any, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
-        names = ", ".join(
-            f"{stars.get(one.kind, '')}{one.name}" + ("" if one.default is one.empty else "=...")
-            for one in signature.parameters.values()
-        )
+    signature = signature_of(function)
+    if misfit(signature, None) is not None:
         raise UserError(
-            f"the policy {shown}({names}) cannot be called with one observation",
+            f"the policy {shown}{names_of(signature)} cannot be called with one observation",
             hint="give a function of one observation, such as `lambda observation: policy(observation, ...)`",
-        ) from None
+        )
 
 
 def _default_name(policy: Any) -> str:
@@ -248,12 +238,6 @@ def _default_name(policy: Any) -> str:
     if isinstance(policy, types.FunctionType | types.BuiltinFunctionType):
         return "policy" if policy.__name__ == "<lambda>" else policy.__name__
     return type(policy).__name__
-
-
-def _is_instance(value: Any, module: str, name: str) -> bool:
-    """Returns whether a value is an instance of a framework's class; a framework that is not imported made no value."""
-    kind = getattr(sys.modules.get(module), name, None)
-    return isinstance(kind, type) and isinstance(value, kind)
 
 
 def _of_sb3_model(model: BaseAlgorithm, name: str, title: str) -> LivePolicy:

@@ -63,7 +63,7 @@ class Role:
             ContractError: it cannot be called as the contract requires.
         """
         if self.accepts is None:
-            _accept(self, signature, _problem(signature, None))
+            _accept(self, signature, misfit(signature, None))
         else:
             self.accepts(signature)
 
@@ -86,8 +86,9 @@ def accepted_args(
         unknown = [argument for argument in given if argument not in taken]
         if unknown:
             accepts = f"it accepts {', '.join(taken)}" if taken else "it accepts no arguments"
+            got = f"got {_arguments('unexpected', unknown)} from --participant-args"
             raise ContractError(
-                f"{name}{_text(signature)} got {_arguments('unexpected', unknown)} from --participant-args; {accepts}",
+                f"{name}{names_of(signature)} {got}; {accepts}",
                 "remove it from --participant-args, or add **participant_args to the function",
             )
     empty = [
@@ -111,7 +112,7 @@ def check_train(signature: inspect.Signature) -> None:
     Raises:
         ContractError: a required parameter is positional only.
     """
-    _accept(TRAIN, signature, _problem(signature, **_required(signature)))
+    _accept(TRAIN, signature, misfit(signature, **_required(signature)))
 
 
 def check_load_policy(signature: inspect.Signature) -> str | None:
@@ -123,8 +124,8 @@ def check_load_policy(signature: inspect.Signature) -> str | None:
     Raises:
         ContractError: it has no parameter for the environment.
     """
-    problem = _problem(signature, None, **_required(signature, after=1))
-    if problem is not None and _problem(signature, **{**_required(signature), "env": None}) is None:
+    problem = misfit(signature, None, **_required(signature, after=1))
+    if problem is not None and misfit(signature, **{**_required(signature), "env": None}) is None:
         return "env"
     _accept(LOAD_POLICY, signature, problem)
     return None
@@ -142,9 +143,9 @@ def check_infer_once(signature: inspect.Signature) -> tuple[str, str] | None:
     names = [item.name for item in signature.parameters.values() if item.kind in (*_POSITIONAL, *_KEYWORDS)]
     policy = next((name for name in _POLICY_NAMES if name in names), "policy")
     observation = next((name for name in _OBSERVATION_NAMES if name in names), "preprocessed_observation")
-    by_position = _problem(signature, None, None)
+    by_position = misfit(signature, None, None)
     is_swapped = names[:2] == [observation, policy]
-    if (by_position is None and not is_swapped) or _problem(signature, **{policy: None, observation: None}) is not None:
+    if (by_position is None and not is_swapped) or misfit(signature, **{policy: None, observation: None}) is not None:
         _accept(INFER_ONCE, signature, by_position)
         return None
     return policy, observation
@@ -156,7 +157,7 @@ def check_infer_batch(signature: inspect.Signature) -> None:
     Raises:
         ContractError: it cannot be called so.
     """
-    _accept(INFER_BATCH, signature, _problem(signature, None, None))
+    _accept(INFER_BATCH, signature, misfit(signature, None, None))
 
 
 def check_preprocess(signature: inspect.Signature) -> bool:
@@ -168,12 +169,12 @@ def check_preprocess(signature: inspect.Signature) -> bool:
     Raises:
         ContractError: it has no parameter for the observation, or requires further ones.
     """
-    takes_spec = _problem(signature, None, time_step_spec=None) is None
-    _accept(PREPROCESS, signature, None if takes_spec else _problem(signature, None))
+    takes_spec = misfit(signature, None, time_step_spec=None) is None
+    _accept(PREPROCESS, signature, None if takes_spec else misfit(signature, None))
     return takes_spec
 
 
-def _problem(signature: inspect.Signature, *values: None, **named: None) -> str | None:
+def misfit(signature: inspect.Signature, *values: None, **named: None) -> str | None:
     """Returns why a function cannot be called like this, or ``None`` if it can."""
     try:
         signature.bind(*values, **named)
@@ -193,7 +194,7 @@ def _accept(role: Role, signature: inspect.Signature, problem: str | None) -> No
     if problem is not None:
         name = role.names[0]
         raise ContractError(
-            f"{name} has the wrong signature: {problem}; expected {role.expected}, found {name}{_text(signature)}",
+            f"{name} has the wrong signature: {problem}; expected {role.expected}, found {name}{names_of(signature)}",
             f"change it to `def {role.expected}:`",
         )
 
@@ -253,7 +254,7 @@ def require_done(name: str, result: Any) -> None:
         ContractError: the result is awaitable, lazy (an iterator, a partial), or still has work to do.
     """
     fix = f"wait for its end in {name}"
-    kind = next((kind for kind in _IS_DONE if _is_a(result, *kind)), None)
+    kind = next((kind for kind in _IS_DONE if is_a(result, *kind)), None)
     if kind is not None:
         waiting = not _IS_DONE[kind](result)
         if not waiting and kind[1] == "Future":
@@ -271,7 +272,7 @@ def require_done(name: str, result: Any) -> None:
         raise ContractError(f"{name}() returned a {type(result).__name__}, its work is not done", fix)
 
 
-def _is_a(value: object, module: str, name: str) -> bool:
+def is_a(value: object, module: str, name: str) -> bool:
     """Returns whether a value has a class of a module, without importing the module: that would delay every start."""
     kind = getattr(sys.modules.get(module), name, None)
     return isinstance(kind, type) and isinstance(value, kind)
@@ -290,7 +291,7 @@ def _write(role: Role) -> str:
     return f"write `def {role.expected}:` in {role.file}"
 
 
-def _text(signature: inspect.Signature) -> str:
+def names_of(signature: inspect.Signature) -> str:
     """Returns only the parameter names: annotations and defaults are the participant's and may be long."""
     names = []
     for item in signature.parameters.values():
