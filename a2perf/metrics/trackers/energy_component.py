@@ -141,6 +141,10 @@ class Component(Tracker):
         """The part of the energy above idle that is the tree's."""
         return min(1.0, self._tree_s / self._busy_s) if self.scope == "machine" and self._busy_s > 0 else 1.0
 
+    def _share_error(self) -> float:
+        """Standard uncertainty of the share."""
+        return of_share(self._share()) if self.scope == "machine" else 0.0
+
     def _gross_contributions(self, unaccounted_s: float) -> Contributions:
         raise NotImplementedError
 
@@ -156,12 +160,13 @@ class Component(Tracker):
             idle_error = min(self.joules, self._lowest_w * self._elapsed_s)
         else:
             idle_error = idle_j * (IDLE_DRIFT if self.baseline_taken == BEFORE else BUSY_BASELINE)
-        share_error = of_share(self._share()) if self.scope == "machine" else 0.0
         missing = min(1.0 - share, unaccounted_s / self._busy_s) if self._busy_s > 0 else 0.0
         return Contributions(
             resolution=share * gross.resolution,
             sampling=share * hypot(gross.sampling, late_w * self._elapsed_s),
-            attribution=hypot(share * rectangular(idle_error), above * share_error, rectangular(above * missing)),
+            attribution=hypot(
+                share * rectangular(idle_error), above * self._share_error(), rectangular(above * missing)
+            ),
             model=share * part * gross.model,
         )
 

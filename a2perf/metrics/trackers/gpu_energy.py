@@ -156,7 +156,7 @@ class GpuEnergy(Component):
         return min(1.0, (self._shared_j + unknown) / self.joules) if self.joules > 0 else 1.0
 
     def _share_error(self) -> float:
-        """Standard uncertainty of the share: anything from none to all in the energy of which no share is known."""
+        """Anything from none to all in the energy of which no share is known."""
         known = min(1.0, self._known_j / self.joules) if self.joules > 0 else 0.0
         return hypot(
             known * of_share(self._shared_j / self._known_j if self._known_j > 0 else 1.0), rectangular(1.0 - known)

@@ -248,6 +248,10 @@ def test_net_gpu_energy_is_the_share_of_the_trees_processes(nvml, monkeypatch):
     assert tracker.gpu().tree_share == pytest.approx(320 / 600)
     assert account.net_kwh * KWH == pytest.approx(500 * 320 / 600)
     assert account.gross_kwh * KWH == pytest.approx(600)
+    # IDLE_DRIFT of 100 J, and the ratio of powers of 500 J
+    share = 320 / 600
+    expected = math.hypot(share * 0.1 * 100, 500 * share * (1 - share) * math.log(2)) / math.sqrt(3)
+    assert account.net_uncertainty.attribution_kwh * KWH == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -270,9 +274,9 @@ def test_share_of_a_device_without_an_account_of_its_processes(nvml, monkeypatch
     account = tracker.energy()
     assert tracker.gpu().tree_share == share
     assert account.net_kwh * KWH == pytest.approx(0.0 if share == 0.0 else 100)
-    # not known: anything from none to all of it
-    if share is None:
-        assert account.net_uncertainty.attribution_kwh * KWH >= 100 / math.sqrt(3) - 1e-6
+    # the idle draw is not known either, so without a share twice anything from none to all of it
+    unknown = math.hypot(share if share is not None else 1.0, share is None) * 100 / math.sqrt(3)
+    assert account.net_uncertainty.attribution_kwh * KWH == pytest.approx(unknown)
 
 
 def test_a_lost_gpu_raises(nvml):
