@@ -26,19 +26,35 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # not from `typing`, which would slow down every import of a2perf
     from typing import Any
 
-    from a2perf.api.arguments import RunSettings
-    from a2perf.api.checking import CheckReport, check
-    from a2perf.api.comparing import Comparison, compare
-    from a2perf.api.environments import TaskInfo, Tasks, make, make_vec, tasks
-    from a2perf.api.evaluation import evaluate, train
-    from a2perf.api.pages import write_leaderboard, write_report
-    from a2perf.api.reproducing import Reproduced, reproduce
-    from a2perf.api.results import Result, Runs, read_run, read_runs
-    from a2perf.api.scoring import Scores, score
-    from a2perf.api.submitting import Submitted, submit
-    from a2perf.api.tracking import Tracked, track
-    from a2perf.api.views.table import Table
-    from a2perf.errors import RunFailed, UserError
+    from a2perf.api.arguments import RunSettings as RunSettings
+    from a2perf.api.checking import CheckReport as CheckReport
+    from a2perf.api.checking import check as check
+    from a2perf.api.comparing import Comparison as Comparison
+    from a2perf.api.comparing import compare as compare
+    from a2perf.api.environments import TaskInfo as TaskInfo
+    from a2perf.api.environments import Tasks as Tasks
+    from a2perf.api.environments import make as make
+    from a2perf.api.environments import make_vec as make_vec
+    from a2perf.api.environments import tasks as tasks
+    from a2perf.api.evaluation import evaluate as evaluate
+    from a2perf.api.evaluation import train as train
+    from a2perf.api.pages import write_leaderboard as write_leaderboard
+    from a2perf.api.pages import write_report as write_report
+    from a2perf.api.reproducing import Reproduced as Reproduced
+    from a2perf.api.reproducing import reproduce as reproduce
+    from a2perf.api.results import Result as Result
+    from a2perf.api.results import Runs as Runs
+    from a2perf.api.results import read_run as read_run
+    from a2perf.api.results import read_runs as read_runs
+    from a2perf.api.scoring import Scores as Scores
+    from a2perf.api.scoring import score as score
+    from a2perf.api.submitting import Submitted as Submitted
+    from a2perf.api.submitting import submit as submit
+    from a2perf.api.tracking import Tracked as Tracked
+    from a2perf.api.tracking import track as track
+    from a2perf.api.views.table import Table as Table
+    from a2perf.errors import RunFailed as RunFailed
+    from a2perf.errors import UserError as UserError
 
 _HOMES = {
     "CheckReport": "api.checking",
@@ -75,38 +91,7 @@ _HOMES = {
 _BROUGHT_BY = {"OfflineDataset": "datasets", "open_dataset": "datasets"}
 """The distribution ``packages/NAME`` that brings a name."""
 
-__all__ = [
-    "CheckReport",
-    "Comparison",
-    "Reproduced",
-    "Result",
-    "RunFailed",
-    "RunSettings",
-    "Runs",
-    "Scores",
-    "Submitted",
-    "Table",
-    "TaskInfo",
-    "Tasks",
-    "Tracked",
-    "UserError",
-    "__version__",
-    "check",
-    "compare",
-    "evaluate",
-    "make",
-    "make_vec",
-    "read_run",
-    "read_runs",
-    "reproduce",
-    "score",
-    "submit",
-    "tasks",
-    "track",
-    "train",
-    "write_leaderboard",
-    "write_report",
-]
+__all__ = ["__version__", *_HOMES]
 
 register_with_gymnasium()
 

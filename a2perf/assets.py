@@ -36,11 +36,7 @@ DOWNLOAD_TIMEOUT_S = 600.0
 
 @dataclass(frozen=True)
 class SourceArchiveMember:
-    """A file inside the source archive of a project on the package index.
-
-    Attributes:
-        project: the project's name on the index.
-    """
+    """A file inside the source archive of a project on the package index."""
 
     project: str
     version: str
@@ -50,13 +46,7 @@ class SourceArchiveMember:
 
 @dataclass(frozen=True)
 class RepositoryFile:
-    """A file of a public GitHub repository at one commit.
-
-    Attributes:
-        project: ``"owner/repository"``.
-        commit: hash of the commit.
-        paths: possible paths of the file in the repository; the first one that exists is used.
-    """
+    """A file of the GitHub repository ``"owner/repository"`` at one commit; the first path that exists counts."""
 
     project: str
     commit: str
@@ -74,8 +64,6 @@ class Asset:
 
     Attributes:
         name: path-like name, ``"domain/folder/file.txt"``.
-        sha256: checksum of the file's bytes.
-        source: where to fetch it from.
         licence: SPDX identifier or a short statement of its terms.
     """
 
@@ -133,11 +121,7 @@ def locate(asset: Asset) -> Path | None:
 
 
 def available(assets: Iterable[Asset]) -> dict[str, Path]:
-    """Returns the local file of each asset that is on this host, by the asset's name; never fetches.
-
-    Raises:
-        AssetUnavailable: see `locate`.
-    """
+    """Returns the local file of each asset that is on this host, by the asset's name; see `locate`."""
     return {asset.name: path for asset in assets if (path := locate(asset)) is not None}
 
 
@@ -174,13 +158,10 @@ def fetch(asset: Asset) -> Path:
 
 
 def fetch_all(assets: Iterable[Asset], progress: Callable[[Asset, Path], None] | None = None) -> dict[str, Path]:
-    """Fetches every asset that is not on this host yet; an archive with several of them is downloaded once.
+    """Returns the local file of each asset by name; fetches what is missing, an archive with several of them once.
 
     Args:
         progress: called with each asset and its file as soon as the file is available.
-
-    Returns:
-        The local file of each asset by the asset's name.
 
     Raises:
         AssetUnavailable: an asset could not be fetched; those before it are in the cache.

@@ -96,10 +96,7 @@ def plugin_names(group: str) -> list[str]:
 
 
 def load_plugin(group: str, name: str, what: str, *, gives: str, others: Collection[str] = ()) -> Callable[..., Any]:
-    """Returns the function or class that an entry point names.
-
-    Args:
-        what: what the group holds, for messages: ``"launcher"``.
+    """Returns the function or class that an entry point names; ``what`` the group holds is for messages.
 
     Raises:
         ConfigError: the name is unknown, or the package is broken.

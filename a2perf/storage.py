@@ -91,10 +91,10 @@ def read_json(path: Path) -> Any:
 
 
 def parse_json(data: bytes, path: str) -> Any:
-    """Returns the document in the content of a JSON file.
+    """Returns the document in the content of the JSON file at ``path``.
 
     Raises:
-        ValueError: it is not JSON, or has more than ``MAX_VALUES`` values; ``path`` names the file in the message.
+        ValueError: it is not JSON, or has more than ``MAX_VALUES`` values; the message names the file.
     """
     if values_of_json(data) > MAX_VALUES:
         raise ValueError(f"{path}: holds more than {MAX_VALUES} values")
@@ -105,10 +105,7 @@ def parse_json(data: bytes, path: str) -> Any:
 
 
 def values_of_json(data: bytes) -> int:
-    """Returns an upper bound on the values in a JSON text, before it is decoded.
-
-    Commas and brackets inside of texts count too.
-    """
+    """Returns an upper bound on the values in a JSON text, before it is decoded: commas and brackets in texts count."""
     return 1 + data.count(b",") + data.count(b"[") + data.count(b"{")
 
 
@@ -166,11 +163,7 @@ def read_record(path: Path, kind: type[R]) -> R:
 
 
 def parse_record(data: bytes, kind: type[R], path: str) -> R:
-    """Returns the record in the content of a file; see ``read_record``.
-
-    Raises:
-        UserError: see ``read_record``; ``path`` names the file in the message.
-    """
+    """Returns the record in the content of a file; see ``read_record``. ``path`` names it in messages."""
     import msgspec
 
     from a2perf.records import SCHEMA
@@ -228,11 +221,7 @@ class Journal:
         self._due_s = 0.0
 
     def append(self, entry: dict[str, Any]) -> None:
-        """Appends one entry.
-
-        Raises:
-            OSError: the file system refused; earlier entries stay readable.
-        """
+        """Appends one entry; if the file system refuses (``OSError``), earlier entries stay readable."""
         import msgspec
 
         if self._descriptor is None:
@@ -283,10 +272,6 @@ class Journal:
     def _open(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-        self._drop_torn_line()
-
-    def _drop_torn_line(self) -> None:
-        assert self._descriptor is not None
         complete = 0
         with self.path.open("rb") as stream:
             for line in stream:

@@ -39,11 +39,7 @@ class StrangerFileError(UserError):
 
 
 class BoundExceeded(StrangerFileError):
-    """A folder exceeds a bound.
-
-    Attributes:
-        bound: ``"entries"``, ``"depth"``, ``"bytes"`` or ``"seconds"``.
-    """
+    """A folder exceeds a bound: ``"entries"``, ``"depth"``, ``"bytes"`` or ``"seconds"``."""
 
     def __init__(
         self, bound: str | BoundExceeded, path: str = "", message: str = "", *, hint: str | None = None
@@ -110,7 +106,6 @@ class FolderEntry:
 
     Attributes:
         path: relative to the folder, with ``/`` between names.
-        kind: its type; links are not followed.
         status: result of ``lstat``.
         folder: descriptor of the folder that contains it; the walk closes it after the last entry of that folder.
     """
@@ -275,13 +270,7 @@ def open_regular(folder: Path | int, relative: str | PurePath) -> int:
 
 
 def read_regular_file(folder: Path | int, relative: str | PurePath, *, max_bytes: int) -> bytes:
-    """Returns the content of a regular file below a folder.
-
-    Raises:
-        BoundExceeded: it is larger than ``max_bytes``; never reads more than that.
-        NotRegular: it is not a regular file, or a part of its path is a link.
-        Unreadable: it does not exist, cannot be read, or leaves the folder.
-    """
+    """Returns the content of a regular file below a folder; raises what ``open_regular`` and ``chunks`` raise."""
     text = os.fspath(relative)
     descriptor = open_regular(folder, relative)
     try:
@@ -325,12 +314,7 @@ def chunks(descriptor: int, path: str, *, max_bytes: int) -> Iterator[bytes]:
 
 @contextmanager
 def opened(folder: Path | int, relative: str = "") -> Iterator[int]:
-    """Yields a descriptor of a folder or of a subfolder, and closes it afterwards.
-
-    Raises:
-        NotRegular: a part of the path is a link or not a folder.
-        Unreadable: it does not exist, cannot be opened, or leaves the folder.
-    """
+    """Yields a descriptor of a folder or of a subfolder, and closes it afterwards; raises what ``walk`` raises."""
     if relative in ("", "."):
         descriptor = os.dup(folder) if isinstance(folder, int) else _open_top(folder)
     else:
@@ -370,8 +354,7 @@ class _Counter:
         self.entries += 1
         if self.entries > self.bounds.entries:
             raise BoundExceeded("entries", path, f"exceeds the limit of {self.bounds.entries} names")
-        if self.end is not None and time.monotonic() > self.end:
-            raise BoundExceeded("seconds", path, f"was reached after the time limit of {self.bounds.seconds:g} s")
+        self._check_time(path)
 
     def check(self, entry: FolderEntry, *, depth: int) -> None:
         if entry.kind is Kind.FOLDER and depth >= self.bounds.depth:
@@ -380,8 +363,11 @@ class _Counter:
             self.bytes += entry.status.st_size
             if self.bytes > self.bounds.bytes:
                 raise _too_large(entry.path, self.bounds.bytes)
+        self._check_time(entry.path)
+
+    def _check_time(self, path: str) -> None:
         if self.end is not None and time.monotonic() > self.end:
-            raise BoundExceeded("seconds", entry.path, f"was reached after the time limit of {self.bounds.seconds:g} s")
+            raise BoundExceeded("seconds", path, f"was reached after the time limit of {self.bounds.seconds:g} s")
 
 
 def _leads_to_folder(entry: os.DirEntry[str]) -> bool:

@@ -62,11 +62,7 @@ SYSTEM_VARIABLES = {} if POSIX else {name: value for name, value in os.environ.i
 
 
 def require_posix(what: str) -> None:
-    """Refuses what needs a POSIX system.
-
-    Raises:
-        UserError: this system is not POSIX.
-    """
+    """Refuses what needs a POSIX system on any other with a ``UserError``."""
     if not POSIX:
         raise UserError(f"{what} need Linux or macOS", hint="use WSL 2 on Windows")
 
@@ -199,11 +195,7 @@ def permissions(status: os.stat_result) -> int:
 
 
 def reserve(descriptor: int, size: int) -> None:
-    """Makes a file at least ``size`` bytes long and takes the space for it on the disk.
-
-    Raises:
-        OSError: the disk is full.
-    """
+    """Makes a file at least ``size`` bytes long and takes the space on the disk; a full one is an ``OSError``."""
     if hasattr(os, "posix_fallocate"):
         os.posix_fallocate(descriptor, 0, size)
     elif (missing := size - os.fstat(descriptor).st_size) > 0:

@@ -25,7 +25,6 @@ from a2perf.plugins import RejectedPlugin, load_plugins
 from a2perf.runs.run import BUNDLE, EARLIER, LOGS, TABLE, Run, RunFolder
 
 GROUP = "a2perf.run_formats"
-"""Group of the entry points with which installed packages add formats."""
 
 
 def no_run_file(name: str) -> bool:
@@ -77,20 +76,12 @@ def reload() -> None:
 
 
 def format_of(names: Collection[str]) -> RunFormat | None:
-    """Returns the format of a folder with these file names; None if no package recognises it.
-
-    Raises:
-        UserError: a format of a package raised an exception.
-    """
+    """Returns the format of a folder with these file names; None if no package recognises it."""
     return _first(lambda found: found.matches(names))
 
 
 def format_of_file(name: str) -> RunFormat | None:
-    """Returns the format in which a single file of this name is a run; None if there is none.
-
-    Raises:
-        UserError: a format of a package raised an exception.
-    """
+    """Returns the format in which a single file of this name is a run; None if there is none."""
     return _first(lambda found: found.is_run_file(name))
 
 

@@ -153,11 +153,7 @@ class Reproduction(Record, kw_only=True):
         return any(item.name in ENVIRONMENT for item in self.changed)
 
     def mark(self, *, trusted: bool) -> str:
-        """Returns the verdict in a few words, ``"reproduced 2026-11-20 on another host"``.
-
-        Args:
-            trusted: False for the word of a stranger, of which neither date nor host counts.
-        """
+        """Returns the verdict in a few words; of the word of a stranger neither date nor host counts."""
         word = {"CONFIRMED": "reproduced", "REFUTED": "not reproduced", "INCONCLUSIVE": "reproduction open"}
         text = word.get(self.verdict, "not checked")
         if not trusted:
@@ -181,12 +177,7 @@ def place_of(bundle: Path) -> Path:
 
 
 def write_reproduction(path: Path, found: Reproduction, key_file: Path | None = None) -> None:
-    """Writes a record; with a private key, it is signed first.
-
-    Raises:
-        ConfigError: the key cannot be read, or others can read it.
-        MissingDependency: the library that signs is not installed.
-    """
+    """Writes a record; with a private key, it is signed first, see ``signing.read_private_key``."""
     if key_file is not None:
         private = signing.read_private_key(key_file)
         found.signature = signing.KeySignature(**signing.signed(private, _signed_bytes(found)))
@@ -194,11 +185,7 @@ def write_reproduction(path: Path, found: Reproduction, key_file: Path | None = 
 
 
 def read_reproduction(path: Path) -> Reproduction:
-    """Reads a record, which may come from another person; ``path`` may lead into a packed file.
-
-    Raises:
-        UserError: it is missing, too large, a link, or not a valid record.
-    """
+    """Reads a record, which may come from another person and be in a packed file; an invalid one is a ``UserError``."""
     return parse_record(files_of(path.parent).read(path.name, _MAX_BYTES), Reproduction, str(path))
 
 
@@ -237,11 +224,6 @@ def mark_of(
 
 
 def _mark(record: Reproduction, names: Mapping[str, str], *, own: bool) -> ReproductionMark | None:
-    """Returns the mark of a record; None if its signature does not fit.
-
-    Raises:
-        ValueError: the signature cannot be read.
-    """
     state: SignedState = "unsigned"
     signed = "verdict not signed"
     if record.signature is not None:

@@ -122,21 +122,13 @@ class MediaFile:
     folder: RunFolder = field(repr=False)
 
     def read(self, limit: int) -> bytes:
-        """Returns the content.
-
-        Raises:
-            StrangerFileError: it is larger than ``limit``, or cannot be read any more.
-        """
+        """Returns the content; raises ``StrangerFileError`` if it is larger than ``limit`` or has gone."""
         return self.folder.files().read(self.name, limit)
 
 
 @dataclass(frozen=True)
 class RunDetails:
-    """Details of a run that are shown but not scored.
-
-    Attributes:
-        final_states: files in which environments keep the final state of an episode, such as a placement.
-    """
+    """Details of a run that are shown but not scored; ``final_states`` are files such as a placement."""
 
     trace: CsvTable | None = None
     train: TrainResults | None = None
@@ -147,10 +139,7 @@ class RunDetails:
     conditions: tuple[str, ...] = ()
 
     def clock(self) -> Values | None:
-        """Returns the time of each row of the trace in seconds; a resumed run continues from the last row before.
-
-        None without a trace, or if a time in it is unknown.
-        """
+        """Returns the seconds of each row of the trace, those of a resumed run summed; None if a time is unknown."""
         seconds = None if self.trace is None else self.trace.numbers("elapsed_s")
         if seconds is None or not seconds.size or not np.isfinite(seconds).all():
             return None

@@ -61,11 +61,7 @@ class KeySignature(Record, kw_only=True):
     signature: str
 
     def raw_key(self) -> bytes:
-        """Returns the bytes of the public key.
-
-        Raises:
-            ValueError: the text is not canonical base64.
-        """
+        """Returns the bytes of the public key; raises ``ValueError`` if its text is not canonical base64."""
         return _decoded(self.public_key)
 
     def fits(self, data: bytes) -> bool:
@@ -93,12 +89,7 @@ class BundleSignature(KeySignature, kw_only=True):
 
 @dataclass(frozen=True)
 class SignatureVerdict:
-    """The result of verifying a bundle.
-
-    Attributes:
-        problems: one sentence per problem; empty if the bundle is sound, signed and trusted.
-        signed_at: time of signing according to the signer.
-    """
+    """The result of verifying a bundle; without problems it is sound, signed and trusted."""
 
     problems: list[str]
     key_id: str | None = None
@@ -153,10 +144,7 @@ def sign(bundle: Path, key_file: Path) -> BundleSignature:
 
 
 def verify(bundle: Path, trusted: Iterable[tuple[str, bytes]] | None) -> SignatureVerdict:
-    """Checks a bundle: its files, its signature, and whether the key is trusted.
-
-    Args:
-        trusted: names and raw bytes of the trusted keys; ``None`` accepts any key.
+    """Checks a bundle: its files, its signature, and whether the key is trusted; without a list any key is.
 
     Raises:
         MissingDependency: the library is not installed.
@@ -169,17 +157,14 @@ def verify(bundle: Path, trusted: Iterable[tuple[str, bytes]] | None) -> Signatu
     problems = integrity(files_of(bundle), manifest)
     if manifest.state not in (RunState.FINISHED, RunState.FAILED):
         problems.append(f"the run is not finished (state: {manifest.state.value})")
-    files = files_of(bundle)
-    if files.status(SIGNATURE) is None:
+    if (files := files_of(bundle)).status(SIGNATURE) is None:
         return SignatureVerdict([*problems, "it is not signed"])
     try:
         text = files.read(SIGNATURE, _MAX_SIGNATURE_BYTES)
         found = parse_record(text, BundleSignature, "its content")
         raw, fits = found.raw_key(), found.fits(_canonical(found.statement))
-    except UserError as error:
-        return SignatureVerdict([*problems, f"{SIGNATURE} cannot be read: {error.message}"])
-    except ValueError as error:
-        return SignatureVerdict([*problems, f"{SIGNATURE} cannot be read: {error}"])
+    except (UserError, ValueError) as error:
+        return SignatureVerdict([*problems, f"{SIGNATURE} cannot be read: {getattr(error, 'message', error)}"])
     # The signature covers the statement only; this detects changes of the file around it.
     if text != json_text(msgspec.to_builtins(found)).encode():
         problems.append(f"{SIGNATURE} was changed")
@@ -195,11 +180,7 @@ def verify(bundle: Path, trusted: Iterable[tuple[str, bytes]] | None) -> Signatu
 
 
 def bundles_of(given: Iterable[str]) -> list[Path]:
-    """Returns the bundles in and below folders, each once; folders below a bundle do not count.
-
-    Raises:
-        ConfigError: a folder does not exist or holds no bundle.
-    """
+    """Returns the bundles in and below folders, each once; a folder without one is a ``ConfigError``."""
     found: dict[Path, None] = {}
     for name in given:
         path = Path(name)
@@ -213,10 +194,9 @@ def bundles_of(given: Iterable[str]) -> list[Path]:
 
 
 def trusted_keys(given: Path) -> list[tuple[str, bytes]]:
-    """Reads the public keys of a file or of all ``.pub`` and ``.pem`` files of a folder.
+    """Returns name and raw bytes of the public keys in a file, or in all ``.pub`` and ``.pem`` files of a folder.
 
-    Returns:
-        Names and raw bytes; the name is the file's without suffix, numbered if it holds several keys.
+    The name is that of the file without suffix, numbered if it holds several keys.
 
     Raises:
         ConfigError: there is no key, or a key cannot be read.

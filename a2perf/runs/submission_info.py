@@ -30,18 +30,17 @@ KINDS = ("random", "scripted", "search", "pre-trained", "imitation", "learned", 
 _MAX_BYTES, _MAX_FALLBACK_BYTES = 16 << 10, 1 << 20
 _MOST_CHARACTERS = {"title": 60, "link": 300, "framework": 60, "summary": 300, "code": 64, "policy": 64}
 _MOST_AUTHORS, _MOST_AUTHOR_CHARACTERS = 20, 80
-_MOST_WEIGHTS, _MOST_PATH_CHARACTERS = 100, 300
+_LISTS = {
+    "authors": ("names", '"Ada Lovelace"', _MOST_AUTHORS, _MOST_AUTHOR_CHARACTERS),
+    "weights": ("files", '"policy.pt"', 100, 300),
+}
 _LONGEST_TITLE = 120
 _KEYS = ("title", "kind", "authors", "link", "framework", "summary", "weights", "code", "policy")
 _DEPTH = 8
 
 
 def read_submission_info(folder: Path) -> SubmissionInfo | None:
-    """Returns what the ``a2perf.toml`` of a submission says; None without the file.
-
-    Raises:
-        UserError: the file cannot be read, is larger than 16 KiB, or has an unknown key or an invalid value.
-    """
+    """Returns what the ``a2perf.toml`` of a submission says; None without the file, ``UserError`` if it is invalid."""
     if not os.path.lexists(folder / FILE):
         return None
     return _info(_parsed(read_regular_file(folder, FILE, max_bytes=_MAX_BYTES), FILE), FILE)
@@ -52,9 +51,7 @@ def info_of(
 ) -> tuple[SubmissionInfo, list[str]]:
     """Returns the description of a run's submission, and why a ``submissions.toml`` could not be read.
 
-    Args:
-        recorded: the description in the run's manifest, which counts first.
-        models: language models that it might use; they become part of its title.
+    The description in the run's manifest counts first. Language models become part of the title.
     """
     info, problems = (bounded(recorded), []) if recorded is not None else _described_above(folder, name)
     if info.title and models:
@@ -90,11 +87,7 @@ def bounded(info: SubmissionInfo) -> SubmissionInfo:
 
 
 def described_submissions(file: Path) -> dict[str, SubmissionInfo]:
-    """Returns the descriptions in a ``submissions.toml`` by name of the submission, in the order of the file.
-
-    Raises:
-        UserError: the file cannot be read, or has an unknown key or an invalid value.
-    """
+    """Returns the descriptions in a ``submissions.toml`` by name; an invalid one is a ``UserError``."""
     tables = _parsed(read_file(file, max_bytes=_MAX_FALLBACK_BYTES), FALLBACK_FILE)
     found = {}
     for name, table in tables.items():
@@ -137,20 +130,12 @@ def _info(table: Mapping[str, Any], where: str) -> SubmissionInfo:
                 f"{where}: unknown kind {str(table['kind'])[:40]!r}", hint=f"valid kinds: {', '.join(KINDS)}"
             )
         values["kind"] = table["kind"]
-    if "authors" in table:
-        authors = table["authors"]
-        if not isinstance(authors, list) or len(authors) > _MOST_AUTHORS:
-            raise UserError(
-                f"{where}: authors is not a list of at most {_MOST_AUTHORS} names", hint='authors = ["Ada Lovelace"]'
-            )
-        values["authors"] = [_text(author, f"{where}: authors", _MOST_AUTHOR_CHARACTERS) for author in authors]
-    if "weights" in table:
-        weights = table["weights"]
-        if not isinstance(weights, list) or len(weights) > _MOST_WEIGHTS:
-            raise UserError(
-                f"{where}: weights is not a list of at most {_MOST_WEIGHTS} files", hint='weights = ["policy.pt"]'
-            )
-        values["weights"] = [_text(name, f"{where}: weights", _MOST_PATH_CHARACTERS) for name in weights]
+    for key, (items, example, most, characters) in _LISTS.items():
+        if key in table:
+            given = table[key]
+            if not isinstance(given, list) or len(given) > most:
+                raise UserError(f"{where}: {key} is not a list of at most {most} {items}", hint=f"{key} = [{example}]")
+            values[key] = [_text(item, f"{where}: {key}", characters) for item in given]
     return SubmissionInfo(**values)
 
 

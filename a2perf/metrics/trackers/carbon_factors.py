@@ -29,11 +29,9 @@ _NORDIC_ZONES = {
 
 @dataclass(frozen=True)
 class CarbonFactor:
-    """How much a kilowatt-hour emits, in kg CO2 equivalents.
+    """How much a kilowatt-hour emits, in kg CO2 equivalents, and why it is coarser than the one asked for, if it is.
 
-    Attributes:
-        source: what the value is for, ``"USA/Massachusetts"``, ``"gcp/us-east1"``, ``"world"``, ``"forced"``.
-        note: why a coarser value than the one asked for is used, or ``""``.
+    The source is ``"USA/Massachusetts"``, ``"gcp/us-east1"``, ``"world"``, ``"forced"``.
     """
 
     kg_per_kwh: float

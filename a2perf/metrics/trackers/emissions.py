@@ -47,15 +47,13 @@ class EmissionsSettings:
     Attributes:
         project_name: name of the project in the emissions table.
         measure_power_secs: seconds between two rows of the emissions table.
-        api_call_interval: codecarbon: measurements per call of its API.
-        api_endpoint, api_key: codecarbon: address and key of its API.
+        api_call_interval, api_endpoint, api_key: codecarbon: measurements per call of its API, its address and key.
         output_dir, output_file: codecarbon: folder and name of its file.
         output_methods: codecarbon: outputs, as a list or separated by commas; replaces the ``save_to_*`` flags.
         save_to_file: write the classic emissions file, and codecarbon's if a folder or name of it is given.
-        save_to_api: codecarbon: send measurements to its API.
         save_to_logger: codecarbon: send measurements to ``logging_logger``, by default to its own logger; a run keeps
             that one's lines in ``codecarbon.log``.
-        save_to_prometheus, save_to_logfire: codecarbon: send measurements there.
+        save_to_api, save_to_prometheus, save_to_logfire: codecarbon: send measurements there.
         prometheus_url: codecarbon: address of the Prometheus gateway.
         logging_logger: codecarbon: logger object that receives measurements.
         output_handlers: codecarbon: further output objects.
@@ -121,11 +119,7 @@ class EmissionsSettings:
     rapl_prefer_psys: bool | None = None
 
     def __post_init__(self) -> None:
-        """Checks types and ranges.
-
-        Raises:
-            ConfigError: a parameter has a value that it cannot have.
-        """
+        """Checks types and ranges; a wrong one is a ``ConfigError``."""
         for name in _POSITIVE:
             self._check_number(name, least=0.0, open_end=True)
         for name in _NOT_NEGATIVE:

@@ -26,11 +26,10 @@ LOG = "codecarbon.log"
 
 
 class EmissionsTracker(Tracker):
-    """Finds the carbon factor, and feeds codecarbon's outputs.
+    """Finds the carbon factor, and feeds codecarbon's outputs with the power model of the processor's tracker.
 
     Args:
         directory: where codecarbon's log goes; None leaves its tracker out.
-        cpu: the processor's tracker; codecarbon gets its power model, and both then use the same one.
     """
 
     name = "emissions"
@@ -56,11 +55,7 @@ class EmissionsTracker(Tracker):
         self._outputs = _CodecarbonOutputs(self._settings, self._directory / LOG, watts)
 
     def stop(self) -> None:
-        """Ends codecarbon.
-
-        Raises:
-            RuntimeError: it failed.
-        """
+        """Ends codecarbon; raises ``RuntimeError`` if it failed."""
         if self._outputs is None:
             return
         self._outputs.stop()
@@ -69,17 +64,13 @@ class EmissionsTracker(Tracker):
         if self._outputs.error:
             raise RuntimeError(f"codecarbon failed: {self._outputs.error}")
 
-    def method(self, cpu_method: str) -> str:
-        """How emissions are found: ``"a2perf:<energy>+factor:<place>"``."""
-        return f"a2perf:{cpu_method.split(':')[0]}+factor:{self.factor.source}"
-
     def emissions(self, energy: TrackedEnergy) -> Emissions:
         """The emissions of so much energy."""
         factor = self.factor
         return Emissions(
             kg_co2eq=energy.gross_kwh * factor.kg_per_kwh,
             kg_per_kwh=factor.kg_per_kwh,
-            method=self.method(energy.cpu.method),
+            method=f"a2perf:{energy.cpu.method.split(':')[0]}+factor:{factor.source}",
             quality=energy.quality,
             country_name=factor.country_name,
             country_iso_code=factor.country_iso_code,

@@ -133,11 +133,7 @@ class Nvml:
         return ", ".join(f"{names.count(name)} x {name}" for name in dict.fromkeys(names))
 
     def sample(self, pids: Iterable[int]) -> GpuSample:
-        """Reads the devices.
-
-        Raises:
-            pynvml.NVMLError: a device has gone.
-        """
+        """Reads the devices; raises ``pynvml.NVMLError`` if one has gone."""
         tree = frozenset(pids)
         memory = 0
         utilization: list[float] = []
@@ -171,11 +167,7 @@ class Nvml:
         )
 
     def read(self) -> float:
-        """Reads counters and power sensors alone and returns ``joules``.
-
-        Raises:
-            pynvml.NVMLError: a device has gone.
-        """
+        """Reads counters and power sensors alone and returns ``joules``; raises what ``sample`` raises."""
         for device in self.devices:
             self._advance(device)
         return self.joules

@@ -67,10 +67,9 @@ def _read(path: str | Path, size: int = 4096) -> bytes | None:
         descriptor = os.open(path, os.O_RDONLY)
     except OSError:
         return None
-    # A process that ends after the open answers the read with ESRCH.
     try:
         return os.read(descriptor, size)
-    except OSError:
+    except OSError:  # a process that ends after the open answers the read with ESRCH
         return None
     finally:
         os.close(descriptor)

@@ -123,11 +123,9 @@ class Recorder:
         )
 
     def record(self, tick: Tick, shares: Shares, *, timestamp: str, reporting: bool) -> None:
-        """Adds a sample that all trackers have seen.
+        """Adds a sample that all trackers have seen, with the phases of its interval and their seconds.
 
-        Args:
-            shares: the phases of its interval with their seconds.
-            reporting: whether the emissions file gets a row.
+        ``reporting`` adds a row to the emissions file.
         """
         report, tree = self._report, tick.tree
         if self._last is None:
@@ -311,8 +309,7 @@ class Recorder:
     def _write_emissions(self, timestamp: str) -> None:
         host, factor, report = describe_host(), self._emissions.factor, self._report
         energy = self._energy(self.elapsed_s)
-        kilograms = energy.gross_kwh * factor.kg_per_kwh
-        gpu = self._gpu.gpu()
+        emissions, gpu = self._emissions.emissions(energy), self._gpu.gpu()
         watts = self._row_watts(energy)
         self._write(
             "emissions",
@@ -321,8 +318,8 @@ class Recorder:
                 "project_name": self._settings.project_name or "a2perf",
                 "run_id": report.run_id,
                 "duration": self.elapsed_s,
-                "emissions": kilograms,
-                "emissions_rate": kilograms / self.elapsed_s if self.elapsed_s > 0 else 0.0,
+                "emissions": emissions.kg_co2eq,
+                "emissions_rate": emissions.kg_co2eq / self.elapsed_s if self.elapsed_s > 0 else 0.0,
                 **{f"{name}_power": watts[name] for name in COMPONENTS},
                 **{f"{name}_energy": getattr(energy, name).gross_kwh for name in COMPONENTS},
                 "energy_consumed": energy.gross_kwh,
@@ -339,7 +336,7 @@ class Recorder:
                 "tracking_mode": self._settings.tracking_mode or "process",
                 "on_cloud": "Y" if factor.cloud_provider else "N",
                 "pue": self._settings.pue,
-                "method": f"{energy.method};emissions={self._emissions.method(energy.cpu.method)}",
+                "method": f"{energy.method};emissions={emissions.method}",
                 "quality": energy.quality,
             },
         )

@@ -79,10 +79,7 @@ class RowFile:
     """A CSV file that rows are appended to.
 
     A last line without its end (its writer was killed) is cut off first. A file with other columns is set aside as
-    ``<name>.<n>.csv`` and not mixed with.
-
-    Raises:
-        OSError: the file cannot be written.
+    ``<name>.<n>.csv`` and not mixed with. A file that cannot be written is an ``OSError``.
     """
 
     def __init__(self, path: Path, columns: tuple[str, ...]) -> None:
@@ -106,11 +103,7 @@ class RowFile:
             self._file.write(header)
 
     def append(self, row: Mapping[str, Any]) -> None:
-        """Appends one row; a column without a value in the row stays empty.
-
-        Raises:
-            OSError: the row cannot be written.
-        """
+        """Appends one row; a column without a value in the row stays empty. Raises ``OSError`` if that fails."""
         line = io.StringIO()
         csv.DictWriter(line, self._columns, extrasaction="ignore", lineterminator="\n").writerow(row)
         self._file.write(line.getvalue().encode())

@@ -326,15 +326,9 @@ def _failure(name: str, error: Exception) -> TrackerFailure:
 
 
 class Readings:
-    """Reads sources while a thread waits for something else.
+    """Reads sources, each by a call of its poll, while a thread waits for something else, and counts the readings.
 
-    Args:
-        polls: one per source, reads it once.
-        clock: seconds.
-        work_clock: processor time of the calling thread in seconds.
-
-    Attributes:
-        counts: number of readings of each source.
+    ``work_clock`` is the processor time of the calling thread in seconds.
     """
 
     def __init__(

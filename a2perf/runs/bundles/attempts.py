@@ -100,11 +100,7 @@ def resumed(bundle: Path, found: Manifest) -> list[Attempt]:
 
 
 def archived(bundle: Path, same_run: Callable[[Manifest], bool]) -> list[Attempt]:
-    """Returns the attempts of a run from its bundles in the attic, oldest first.
-
-    Args:
-        same_run: whether a manifest has the same code, configuration, task and seed.
-    """
+    """Returns the attempts of a run from its bundles in the attic, oldest first."""
     attempts: list[Attempt] = []
     folders = sorted((bundle.parent / ATTIC).glob(f"{bundle.name}-*"))
     for folder in folders[-_MOST_ARCHIVED:]:
@@ -116,8 +112,7 @@ def archived(bundle: Path, same_run: Callable[[Manifest], bool]) -> list[Attempt
             continue
         own = [attempt for attempt in resumed(folder, manifest) if attempt.archived is None]
         for attempt in own:
-            attempt.archived = folder.name
-            attempt.number = len(attempts) + 1
+            attempt.archived, attempt.number = folder.name, len(attempts) + 1
             attempts.append(attempt)
     return attempts
 
@@ -138,10 +133,6 @@ def killed_from_outside(number: int, level: str | None, *, oom_killed: bool) -> 
 
     A participant can end the evaluator in three ways: by a signal, if both run as the same user; by a crash, through
     the actions that it sends to the environment; by using all memory until the kernel kills a process.
-
-    Args:
-        number: number of the signal; SIGTERM for an evaluator that ended in an orderly way after it.
-        oom_killed: whether the kernel killed a process of the evaluator's control group for memory during the run.
     """
     return number in (KILL, signal.SIGTERM) and level in OUT_OF_REACH and not oom_killed
 
@@ -166,11 +157,7 @@ class AttemptClock:
 
     @contextlib.contextmanager
     def beating(self) -> Iterator[None]:
-        """Writes heartbeats until the context ends.
-
-        Raises:
-            OSError: the file cannot be allocated.
-        """
+        """Writes heartbeats until the context ends; raises ``OSError`` if the file cannot be allocated."""
         # O_NOFOLLOW: a link in this place would lead the writes out of the bundle.
         self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:

@@ -6,6 +6,7 @@ by line. A manifest in state ``running`` without a holder of the bundle's lock b
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Callable
@@ -60,11 +61,7 @@ _IDENTITY = (
 
 @dataclass
 class Bundle:
-    """An open bundle; this process is its only writer.
-
-    Attributes:
-        path: the folder ``R/<mode>``.
-    """
+    """An open bundle in the folder ``R/<mode>``; this process is its only writer."""
 
     path: Path
     manifest: Manifest
@@ -138,11 +135,7 @@ def open_bundle(
     force: bool = False,
     may_restart: Callable[[Manifest], bool] = lambda failed: True,
 ) -> Bundle | Finished:
-    """Opens the bundle of a run: a new, resumed or finished one.
-
-    Args:
-        path: the folder ``R/<mode>``.
-        may_restart: whether a failed run, given by its manifest, may start again.
+    """Opens the bundle of a run at ``R/<mode>``.
 
     Returns:
         ``Finished`` if the same run has finished, or failed and may not start again; otherwise an open bundle. A failed
@@ -222,12 +215,10 @@ def write_manifest(path: Path, manifest: Manifest) -> None:
 def participant_starts(path: Path, manifest: Manifest) -> None:
     """Records that the participant's code starts now; calling it again changes nothing.
 
-    Args:
-        manifest: its manifest. One without attempts belongs to a part of a run; the bundle of the run records it.
-
     Raises:
         InfrastructureError: the disk is full, which the participant cannot have caused yet.
     """
+    # A manifest without attempts belongs to a part of a run; the bundle of the run records it.
     if manifest.attempts and manifest.attempts[-1].participant_started_at is None:
         disk_reserve.require_room(path)
         manifest.attempts[-1].participant_started_at = now()
@@ -276,11 +267,7 @@ def _acquire(path: Path) -> filelock.BaseFileLock:
 
 
 def _refuse_links(path: Path) -> None:
-    """Refuses links in place of the bundle's files and folders, because writes through them would leave the bundle.
-
-    Raises:
-        ConfigError: there is a link; a participant without a sandbox, or another user, created it.
-    """
+    """Refuses links in place of the bundle's files and folders, because writes through them would leave the bundle."""
     for place in (path, *(path / name for name in WRITTEN)):
         if place.is_symlink():
             message = f"{place} is a link; a2perf never creates links in a bundle"
@@ -363,8 +350,6 @@ def _archive_locked(path: Path, lock: filelock.BaseFileLock) -> filelock.BaseFil
 
 
 def _unwritable(path: Path, error: OSError) -> UserError:
-    import errno
-
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return InfrastructureError(
             f"no space left to write {path}", hint="free some space or choose another --root_dir"

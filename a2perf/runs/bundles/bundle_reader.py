@@ -68,13 +68,9 @@ class RecordedEpisodes:
 
 
 class BundleReader:
-    """Reads the files of a bundle one by one and collects the problems.
+    """Reads the files of a bundle one by one and collects the problems, a sentence each, in ``conditions``.
 
-    Of an ended run it reads only the files that the manifest lists. It follows no links.
-
-    Attributes:
-        manifest: its manifest; None if it is missing or unreadable.
-        conditions: one sentence per problem.
+    Of an ended run it reads only the files that the manifest lists. The manifest is None if it cannot be read.
     """
 
     def __init__(self, files: BundleFiles, manifest: Manifest | None) -> None:
@@ -188,12 +184,7 @@ class BundleReader:
         return report
 
     def json_object(self, name: str) -> dict[str, Any]:
-        """Returns the content of a JSON file.
-
-        Raises:
-            UserError: it cannot be read.
-            ValueError: it is not a JSON object.
-        """
+        """Returns the content of a JSON file; raises ``UserError`` or ``ValueError`` if it is not an object."""
         value = parse_json(self.files.read(name, MAX_JSON_BYTES), name)
         if not isinstance(value, dict):
             raise ValueError("not a JSON object")
@@ -204,9 +195,7 @@ def read_arrays(files: BundleFiles, name: str, keys: Sequence[str] | None = None
     """Returns those of the named arrays, or all, that a compressed file holds, flat; nothing in it is unpickled.
 
     Raises:
-        ValueError: the file is not such a file, or its arrays take more than 256 MiB.
-        OSError: it cannot be read.
-        zipfile.BadZipFile: it is damaged.
+        ValueError, OSError, zipfile.BadZipFile: it is not such a file, or its arrays take more than 256 MiB.
     """
     with files.open(name) as stream:
         with zipfile.ZipFile(stream) as archive:
@@ -218,7 +207,6 @@ def read_arrays(files: BundleFiles, name: str, keys: Sequence[str] | None = None
 
 
 def _journalled(files: BundleFiles, name: str) -> tuple[list[Episode], list[Episode]]:
-    """Returns the scored and the further episodes of a journal."""
     status = files.status(name)
     if status is None or status.size > MAX_JOURNAL_BYTES:
         raise ValueError(f"not a regular file of at most {MAX_JOURNAL_BYTES >> 30} GiB")

@@ -42,8 +42,7 @@ class FileStatus:
 
     Attributes:
         path: the name; if one of its parents is a link or not a folder, that parent.
-        size: bytes of a regular file.
-        stored: bytes on disk; less than ``size`` for a sparse file.
+        size: bytes of a regular file; ``stored`` on disk, which is less for a sparse file.
         stamp: changes with the content of a regular file, in practice; empty if unknown.
     """
 
@@ -106,17 +105,7 @@ class BundleFiles:
     def entries(
         self, below: str = "", bounds: Bounds = DEFAULT_BOUNDS, on_error: OnError | None = None
     ) -> Iterator[BundleFile]:
-        """Yields all entries below a folder, each folder before its content, sorted by the bytes of the names.
-
-        Yields nothing if ``below`` is missing or is not a folder.
-
-        Args:
-            on_error: receives the error of a folder that cannot be listed, and the walk continues; by default the error
-                is raised.
-
-        Raises:
-            BoundExceeded: the walk exceeds ``bounds``.
-        """
+        """Yields all entries below a folder as ``stranger_files.walk`` does; nothing if ``below`` is not a folder."""
         if below:
             found = self.status(below)
             if found is None or found.kind is not Kind.FOLDER or found.path != below:
@@ -197,8 +186,7 @@ def folders_of(top: Path) -> Iterator[tuple[str, list[str], list[str]]]:
     The caller removes names from either list to skip them.
 
     Raises:
-        BoundExceeded: there are more names than ``RUN_BOUNDS`` allows.
-        PackedFileError: a packed file is damaged or hostile.
+        BoundExceeded, PackedFileError: there are more names than ``RUN_BOUNDS`` allows; a packed file is damaged.
     """
     real = on_disk(top)
     for folder, names, others in folders(real, RUN_BOUNDS):

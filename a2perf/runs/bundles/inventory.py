@@ -101,11 +101,7 @@ def artifacts_sha256(files: Mapping[str, str]) -> str | None:
 
 
 def read_manifest(bundle: Path) -> Manifest:
-    """Reads the manifest of a bundle, which may come from another person.
-
-    Raises:
-        UserError: it does not exist, is not a regular file, is larger than any manifest, or is not a valid record.
-    """
+    """Reads the manifest of a bundle, which may come from another person; raises ``UserError`` if that fails."""
     return manifest_in(files_of(bundle))
 
 
@@ -115,14 +111,12 @@ def manifest_in(files: BundleFiles) -> Manifest:
 
 
 def problems(files: BundleFiles, manifest: Manifest, *, unpublished: Iterable[str] = ()) -> list[str]:
-    """Compares the bundle of an ended run with its manifest.
+    """Returns the additions, removals and changes in the bundle of an ended run, at most ``_MAX_PROBLEMS`` sentences.
+
+    The manifest of a run that has not ended lists nothing yet.
 
     Args:
         unpublished: folders at the top of the bundle that may be missing or incomplete; nothing may be added to them.
-
-    Returns:
-        One sentence per addition, removal or change, at most ``_MAX_PROBLEMS``; empty for a run that has not ended,
-        because its manifest lists nothing yet.
     """
     if manifest.state not in (RunState.FINISHED, RunState.FAILED):
         return []
@@ -194,10 +188,7 @@ def find_bundles(top: Path, *, archived: bool = False) -> list[Path]:
     """Finds the bundles in and below a folder, in a stable order.
 
     A folder below a bundle never counts as a bundle, because a participant may have written it. Links are not followed.
-
-    Args:
-        top: a bundle, which counts under any name if it holds a manifest, a folder that holds some, or a packed file.
-        archived: also return the earlier attempts in ``attic``.
+    ``top`` itself is a bundle under any name if it holds a manifest. ``archived`` adds the attempts in ``attic``.
     """
     top = packed_top(top)
     if kind_at(top / MANIFEST) is not None or is_bundle(top):

@@ -39,11 +39,7 @@ class ProcessIdentity:
 
     @classmethod
     def of(cls, pid: int) -> ProcessIdentity:
-        """Returns the identity of a live process of this host.
-
-        Raises:
-            ProcessLookupError: there is no such process.
-        """
+        """Returns the identity of a live process of this host; raises ``ProcessLookupError`` without one."""
         started = start_ticks(pid)
         if started is None:
             raise ProcessLookupError(f"no process {pid}")
@@ -77,11 +73,7 @@ class ProcessIdentity:
 
     @classmethod
     def parse(cls, text: str) -> ProcessIdentity:
-        """Returns the identity from the text that ``str`` wrote.
-
-        Raises:
-            ValueError: the text is not an identity.
-        """
+        """Returns the identity from the text that ``str`` wrote; raises ``ValueError`` for any other."""
         host, boot, pid, started = text.split("|")
         return cls(host, boot, int(pid), None if started == "None" else int(started))
 

@@ -15,7 +15,7 @@ import struct
 import tempfile
 import time
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,8 +28,7 @@ from a2perf.runs.bundles.files import BundleFiles, FileStatus
 from a2perf.system import files as os
 
 Columns = NDArray[np.float64]
-Problem = tuple[int, str]
-"""Byte offset in an event file (-1 for other files), and the problem."""
+Problem = tuple[int, str]  # byte offset in an event file (-1 for other files), and the problem
 
 _HEAD = struct.Struct("<8sIQI")  # magic and version, bytes of JSON, bytes of columns, checksum of the JSON
 _MAGIC = b"a2ser\x00\x00\x05"
@@ -52,7 +51,6 @@ class LogContent:
 
 
 Reader = Callable[[], LogContent]
-"""Reads a log file."""
 
 
 class CachedLog:
@@ -90,11 +88,7 @@ class CachedLog:
         return cls(state, Path(), 0, content.columns)
 
     def read(self, name: str) -> Columns | None:
-        """Returns the columns of a series, shape ``(width, points)``; None if the cache file is damaged.
-
-        Raises:
-            KeyError: there is no such series.
-        """
+        """Returns the columns of a series, shape ``(width, points)``; None if the cache file is damaged."""
         offset, width, points, checksum = self._index[name]
         if self._held is not None:
             return self._held[name]
@@ -125,12 +119,7 @@ class SeriesCache:
         return log if log is not None and log.state["stamp"] == status.stamp else None
 
     def read(self, files: BundleFiles, status: FileStatus, reader: Reader, *, again: bool = False) -> CachedLog:
-        """Returns a log file, from the cache if that is valid.
-
-        Raises:
-            StrangerFileError: the log file cannot be opened.
-            OSError: it cannot be read.
-        """
+        """Returns a log file, from the cache if that is valid; raises what ``reader`` raises."""
         known = None if again else self.fresh(files, status)
         if known is not None:
             return known
@@ -144,17 +133,6 @@ class SeriesCache:
     def _target(self, files: BundleFiles, name: str) -> Path:
         place = os.fsencode(os.path.join(os.path.abspath(files.path), name))
         return self.folder / f"{hashlib.sha256(place).hexdigest()[:40]}.columns"
-
-
-def _encoded(state: dict[str, Any], content: LogContent) -> Iterable[bytes]:
-    pieces, index, offset = [], [], 0
-    for name, found in content.columns.items():
-        data = np.ascontiguousarray(found, "<f8").tobytes()
-        index.append([name, offset, *found.shape, zlib.crc32(data)])
-        pieces.append(data)
-        offset += len(data)
-    head = json.dumps({**state, "columns": index}, separators=(",", ":")).encode()
-    return [_HEAD.pack(_MAGIC, len(head), offset, zlib.crc32(head)), head, *pieces]
 
 
 def _load(target: Path) -> CachedLog | None:
@@ -192,12 +170,19 @@ def _sweep(folder: Path) -> None:
 
 def _replace(target: Path, state: dict[str, Any], content: LogContent) -> None:
     """Writes a cache file atomically but without ``fsync``: its checksums reveal damage by a crash."""
+    pieces, index, offset = [], [], 0
+    for name, found in content.columns.items():
+        data = np.ascontiguousarray(found, "<f8").tobytes()
+        index.append([name, offset, *found.shape, zlib.crc32(data)])
+        pieces.append(data)
+        offset += len(data)
+    head = json.dumps({**state, "columns": index}, separators=(",", ":")).encode()
     temporary = ""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         descriptor, temporary = tempfile.mkstemp(prefix=".", suffix=".tmp", dir=target.parent)
         with os.fdopen(descriptor, "wb") as stream:
-            stream.writelines(_encoded(state, content))
+            stream.writelines([_HEAD.pack(_MAGIC, len(head), offset, zlib.crc32(head)), head, *pieces])
         os.replace(temporary, target)
     except OSError:
         if temporary:

@@ -86,11 +86,7 @@ class ForeignRun:
 
 
 def find_imports(paths: Sequence[Path], kind: str | None = None) -> list[ForeignRun]:
-    """Finds the runs at or below folders and files.
-
-    Raises:
-        UserError: a path does not exist, the format is unknown, or nothing is found.
-    """
+    """Finds the runs at or below folders and files; raises ``UserError`` if there are none of this format."""
     if kind is not None and kind not in FORMATS:
         raise UserError(
             f"{kind!r} is not a format{did_you_mean(kind, FORMATS)}", hint=f"choose one of {', '.join(FORMATS)}"
@@ -193,12 +189,7 @@ def _of_folder(folder: Path, files: list[Path]) -> ForeignRun:
 
 @dataclass(frozen=True)
 class ImportedRun:
-    """The result of importing one run.
-
-    Attributes:
-        new: whether it was imported now; false if the store already had it.
-        conditions: what could not be read of a new run, one sentence each.
-    """
+    """The result of importing one run, with what could not be read; not ``new`` if the store already had it."""
 
     run_id: str
     source: str
@@ -216,11 +207,7 @@ def import_run(
     seed: int | None = None,
     tags: Sequence[str] = (),
 ) -> ImportedRun:
-    """Copies one run into the store; what is not given is taken from the run.
-
-    Raises:
-        UserError: its experiment or environment is unknown, or it holds no numbers.
-    """
+    """Copies one run into the store; what is not given is taken from the run, else it is a ``UserError``."""
     guessed = item.identity()
     experiment = experiment or guessed.algorithm
     env_id = env_id or guessed.task

@@ -41,23 +41,16 @@ def packed_members(file: Path) -> list[Member]:
 
     Raises:
         PackedFileError: it is not in the form that ``a2perf pack`` writes, or exceeds a limit.
-        NotRegular: it is not a regular file.
-        Unreadable: it cannot be opened.
+        NotRegular, Unreadable: it is not a regular file, or cannot be opened.
     """
     with _opened(file) as (_, members):
         return list(members)
 
 
 def unpack(file: Path, folder: Path) -> list[Path]:
-    """Writes the content of a packed file below a folder: the inverse of ``pack``.
+    """Writes the content of a packed file below a folder, and returns the folders at its top: the inverse of ``pack``.
 
     The content is written to a temporary folder first and then renamed: an interrupted call leaves nothing behind.
-
-    Args:
-        folder: created if it does not exist.
-
-    Returns:
-        The folders that were written, one per name at the top of the packed file.
 
     Raises:
         ConfigError: one of them exists already.
@@ -143,11 +136,7 @@ def is_packed(path: Path | str) -> bool:
 
 
 def packed_place(path: Path) -> tuple[Path, str] | None:
-    """Splits a path that leads into a packed file.
-
-    Returns:
-        The packed file and the name inside of it, ``""`` for the packed file itself; None for any other path.
-    """
+    """Splits a path into a packed file and the name inside of it, ``""`` for the file itself; None for other paths."""
     if SUFFIX not in (text := path.as_posix()):
         return None
     at = text.find(SUFFIX)
@@ -163,11 +152,7 @@ def packed_place(path: Path) -> tuple[Path, str] | None:
 
 
 def packed_top(path: Path) -> Path:
-    """Returns the only folder at the top of a packed file, or the path itself for anything else.
-
-    Raises:
-        PackedFileError: the packed file is damaged or hostile.
-    """
+    """Returns the only folder at the top of a packed file, or the path itself for anything else; see ``on_disk``."""
     place = packed_place(path)
     if place is None or place[1]:
         return path

@@ -144,11 +144,7 @@ def is_marked(beginning: bytes) -> bool:
 
 
 def checked_members(source: IO[bytes] | io.RawIOBase, descriptor: int) -> tuple[zipfile.ZipFile, list[Member]]:
-    """Opens a packed file and checks its whole structure.
-
-    Returns:
-        The archive, and all members without the marker in the order of a walk.
-    """
+    """Opens a packed file, checks its whole structure, and returns its members in the order of a walk."""
     count, length, offset = _end(descriptor)
     try:
         archive = zipfile.ZipFile(source)

@@ -115,15 +115,10 @@ class Index:
 
 
 def find_run_folders(store: Path) -> Iterator[tuple[str, Path, tuple[str, ...], str]]:
-    """Yields name, path, modes and state of the records of every run below a folder.
+    """Yields name, path, modes and state of the records of every run below a folder; see ``folders_of``.
 
-    Hidden folders, the attic and symbolic links are skipped.
-
-    A packed file counts as the folders in it; its runs have the names that they would have unpacked.
-
-    Raises:
-        BoundExceeded: the folders outside of runs hold more names than ``RUN_BOUNDS`` allows.
-        PackedFileError: a packed file is damaged or hostile.
+    Hidden folders, the attic and symbolic links are skipped. A packed file counts as the folders in it; its runs have
+    the names that they would have unpacked.
     """
     top = len(os.fspath(unpacked_path(store)))
     for folder, names, others in folders_of(store):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import operator
 import os
 from collections import Counter
 from collections.abc import Sequence
@@ -39,11 +40,7 @@ def store_folder(given: str | Path | None) -> Path:
 
 
 class RunStore:
-    """A folder of runs, or a packed file of runs, which is read-only.
-
-    Raises:
-        UserError: it does not exist, or is not a folder.
-    """
+    """A folder of runs, or a packed file of runs, which is read-only; a missing one is a ``UserError``."""
 
     def __init__(self, path: Path, *, create: bool = False) -> None:
         self.path = packed_top(Path(os.path.abspath(path)))
@@ -67,12 +64,8 @@ class RunStore:
 
     def runs(self) -> list[Run]:
         """Returns every run, by experiment, environment, version and seed."""
-
-        def order(run: Run) -> tuple[str, str, str, int, str]:
-            record = run.record
-            return record.experiment, record.env_id, record.version, record.seed or 0, run.name
-
-        return sorted(self._index.runs(), key=order)
+        by_record = operator.attrgetter("record.experiment", "record.env_id", "record.version")
+        return sorted(self._index.runs(), key=lambda run: (by_record(run), run.record.seed or 0, run.name))
 
 
 def logged_names(runs: Sequence[Run]) -> dict[str, int]:

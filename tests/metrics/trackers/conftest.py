@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -19,26 +20,16 @@ Spawn = Callable[[str], "subprocess.Popen[bytes]"]
 @pytest.fixture
 def spawn() -> Iterator[Spawn]:
     """Starts ``python -S -c code`` with pipes; what still runs at the end of the test is killed."""
-    started: list[subprocess.Popen[bytes]] = []
+    with contextlib.ExitStack() as started:
 
-    def start(code: str) -> subprocess.Popen[bytes]:
-        process = Child(
-            [sys.executable, "-S", "-c", code],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            start_new_session=True,
-        )
-        started.append(process)
-        return process
+        def start(code: str) -> subprocess.Popen[bytes]:
+            words = [sys.executable, "-S", "-c", code]
+            process = Child(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
+            started.enter_context(process)
+            started.callback(process.end)
+            return process
 
-    yield start
-    for process in started:
-        if process.poll() is None:
-            process.kill()
-        process.wait(300)
-        for pipe in (process.stdin, process.stdout):
-            if pipe is not None:
-                pipe.close()
+        yield start
 
 
 @pytest.fixture
