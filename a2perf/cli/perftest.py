@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -124,12 +123,7 @@ def _list(words: Sequence[str], conf: Path) -> int:
 
 
 def _head() -> str:
-    words = []
-    for name, arguments in (("branch", ["rev-parse", "--abbrev-ref", "HEAD"]), ("commit", ["rev-parse", "HEAD"])):
-        try:
-            found = subprocess.run(["git", *arguments], capture_output=True, text=True, timeout=10, check=False)
-        except (OSError, subprocess.TimeoutExpired):
-            continue
-        if found.returncode == 0:
-            words.append(f"{name} {found.stdout.strip()}")
-    return ", ".join(words) or "not under version control"
+    from a2perf.experiments.autotag import git
+
+    branch, commit = git(Path(), "rev-parse", "--abbrev-ref", "HEAD"), git(Path(), "rev-parse", "HEAD")
+    return f"branch {branch}, commit {commit}" if commit else "not under version control"

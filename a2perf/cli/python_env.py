@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import time
 
 import click
@@ -18,9 +17,13 @@ from a2perf.submission.evaluator.python_env.environments import (
     list_environments,
     prunable_environments,
 )
-from a2perf.submission.options import normalised
+from a2perf.submission.options import UnitOption, normalised
 
-_UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+_AGE = UnitOption(
+    "--prune",
+    {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400},
+    "leftovers, all, or a number and a unit: 12h, 30d, 4w",
+)
 
 
 @click.command(name="python-env", context_settings=normalised())
@@ -57,7 +60,7 @@ def python_env(prune: str | None, yes: bool, json_wanted: bool) -> int:
 def _prune(which: str, yes: bool, json_wanted: bool) -> int:
     if json_wanted and not yes:
         raise ConfigError("--json cannot ask before it deletes", hint="add --yes")
-    age_s = None if which in ("leftovers", "all") else _age_s(which)
+    age_s = None if which in ("leftovers", "all") else _AGE.convert(which, None, None)
     chosen = prunable_environments(age_s, every=which == "all")
     if chosen and not yes:
         for one in chosen:
@@ -71,15 +74,6 @@ def _prune(which: str, yes: bool, json_wanted: bool) -> int:
     kept = len(chosen) - len(deleted)
     click.echo(f"deleted {len(deleted)}, {size_text(freed)} freed" + (f"; {kept} in use stay" if kept else ""))
     return 0
-
-
-def _age_s(given: str) -> float:
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", given.strip())
-    if found is None:
-        raise ConfigError(
-            f"--prune {given!r} is not an age", hint="write leftovers, all, or a number and a unit: 12h, 30d, 4w"
-        )
-    return float(found[1]) * _UNITS_S[found[2]]
 
 
 def _line(one: Listed) -> str:

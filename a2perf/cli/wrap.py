@@ -17,8 +17,10 @@ from a2perf.submission.run_options import run_options
 
 @click.command(context_settings={**normalised(), "ignore_unknown_options": True, "allow_extra_args": True})
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[SCRIPT] [-- SCRIPT_ARGUMENTS]")
-@click.option("--env", metavar="NAME", help="Environment that main() gets. Default: $BENCH_ENV.")
-@click.option("--seed", type=int, help="Seed of the run. Default: $BENCH_SEED.")
+@click.option(
+    "--env", required=True, envvar="BENCH_ENV", show_envvar=True, metavar="NAME", help="Environment that main() gets."
+)
+@click.option("--seed", type=int, required=True, envvar="BENCH_SEED", show_envvar=True, help="Seed of the run.")
 @click.option("--root-dir", metavar="DIR", help="Folder of the run. Default: a new folder of the store.")
 @STORE
 @run_options("sandbox", sandbox={"default": "process", "show_default": True, "help": "How the script is confined."})
@@ -47,9 +49,7 @@ from a2perf.submission.run_options import run_options
     help="Project of Weights & Biases that receives a copy of the values.",
 )
 @click.option("--wandb-entity", "mirror_entity", default="", hidden=True)
-def wrap(
-    words: tuple[str, ...], env: str | None, seed: int | None, root_dir: str | None, store: str | None, **given: Any
-) -> int:
+def wrap(words: tuple[str, ...], env: str, seed: int, root_dir: str | None, store: str | None, **given: Any) -> int:
     """Run an unmodified SCRIPT that has a function `main(env='Name')`, and record it.
 
     \b
@@ -74,8 +74,8 @@ def wrap(
     given["mirror_entity"] = given["mirror_entity"] or entity
     wanted = ScriptOrder(
         script=str(Path(script).expanduser()),
-        env=_needed("--env", "BENCH_ENV", env),
-        seed=_number(_needed("--seed", "BENCH_SEED", None if seed is None else str(seed))),
+        env=env,
+        seed=seed,
         arguments=list(words),
         time_limit_s=launch.resources().wall_s,
         **given,
@@ -84,17 +84,3 @@ def wrap(
     progress = RunProgress()
     progress.say(f"wrapping {wanted.script} on {wanted.env}, seed {wanted.seed}, into {root}")
     return run(wanted, root, progress, force=launch.restart().force)
-
-
-def _needed(flag: str, variable: str, given: str | None) -> str:
-    value = given if given is not None else os.environ.get(variable)
-    if not value:
-        raise ConfigError(f"neither {flag} nor {variable} is given", hint=f"add `{flag} VALUE` or set {variable}")
-    return value
-
-
-def _number(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError as error:
-        raise ConfigError(f"BENCH_SEED={text!r} is not a whole number", hint="set BENCH_SEED=42") from error

@@ -80,16 +80,16 @@ def autotag(
         outputs: folders that runs write into, in addition to the usual ones; they do not count as changes.
         look_up: ask the code's host for the pull request of the commit, over the network.
     """
-    sha = _git(folder, "rev-parse", "HEAD")
+    sha = git(folder, "rev-parse", "HEAD")
     if sha is None:
         described = f"no-git-{content_hash(folder, outputs=outputs)[:12]}"
         return AutotagRecord(tag=described, describe=described)
-    described = _git(folder, "describe", "--tags") or ""
+    described = git(folder, "describe", "--tags") or ""
     if not described:
-        count, short = _git(folder, "rev-list", "--count", "HEAD"), _git(folder, "rev-parse", "--short", "HEAD")
+        count, short = git(folder, "rev-list", "--count", "HEAD"), git(folder, "rev-parse", "--short", "HEAD")
         described = f"no-tag-{count}-g{short}"
     changes = _changes(folder, outputs)
-    branch = _git(folder, "symbolic-ref", "--short", "-q", "HEAD") or environment.get("GITHUB_HEAD_REF") or None
+    branch = git(folder, "symbolic-ref", "--short", "-q", "HEAD") or environment.get("GITHUB_HEAD_REF") or None
     pull_request, source = pull_request_of(environment)
     if pull_request is None and look_up:
         pull_request = look_up_pull_request(folder, sha, api=api, timeout_s=timeout_s)
@@ -136,7 +136,7 @@ def pull_request_of(environment: Mapping[str, str]) -> tuple[str | None, str]:
 
 def look_up_pull_request(folder: Path, sha: str, *, api: str = API, timeout_s: float = 5.0) -> str | None:
     """Asks the code's host for the pull request that contains a commit; None without an answer in time."""
-    remote = _git(folder, "remote", "get-url", "origin") or ""
+    remote = git(folder, "remote", "get-url", "origin") or ""
     repository = re.search(r"[:/]([\w.\-]+/[\w.\-]+?)(?:\.git)?/?$", remote)
     if repository is None or (api == API and "github.com" not in remote):
         return None
@@ -183,7 +183,7 @@ def _code_files(folder: Path, excluded: set[Path]) -> Iterator[Path]:
 
 def _changes(folder: Path, outputs: Sequence[Path]) -> str | None:
     """Returns a hash over the uncommitted changes and the untracked files of the whole repository; None without any."""
-    top = _git(folder, "rev-parse", "--show-toplevel")
+    top = git(folder, "rev-parse", "--show-toplevel")
     if top is None:
         return None
     excluded = [f":(exclude,top,glob)**/{name}/**" for name in (*_OUTPUT_FOLDERS, "__pycache__")]
@@ -206,13 +206,13 @@ def _changes(folder: Path, outputs: Sequence[Path]) -> str | None:
     return digest.hexdigest()
 
 
-def _git(folder: Path, *arguments: str) -> str | None:
+def git(folder: Path, *arguments: str) -> str | None:
+    """Returns the output of a git command as text; None if it failed or git is not installed."""
     output = _git_bytes(folder, *arguments)
     return None if output is None else output.decode("utf-8", "replace").strip()
 
 
 def _git_bytes(folder: Path, *arguments: str) -> bytes | None:
-    """Returns the output of a git command; None if it failed or git is not installed."""
     environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
     try:
         done = subprocess.run(

@@ -279,5 +279,5 @@ def test_prune_asks_and_understands_ages(tmp_path: Path, wheelhouse: Path) -> No
     done = CliRunner().invoke(command, ["--prune", "all"], input="n\n")
     assert done.exit_code == 1
     assert len(python_env.list_environments()) == 1
-    with pytest.raises(ConfigError, match="is not an age"):
+    with pytest.raises(ConfigError, match="--prune: 'soon' is not valid"):
         run("--prune", "soon", "--yes")

@@ -212,10 +212,10 @@ GIVEN = ["--env", "FrozenLake-v1", "--seed", "1"]
 @pytest.mark.parametrize(
     ("words", "variables", "said"),
     [
-        ([], {}, ["no script was given"]),
-        (["good.py"], {}, ["neither --env nor BENCH_ENV is given"]),
-        (["good.py", "--env", "E"], {}, ["neither --seed nor BENCH_SEED is given"]),
-        ([], {"BENCH_SCRIPT": "good.py", "BENCH_ENV": "E", "BENCH_SEED": "many"}, ["BENCH_SEED='many'"]),
+        (GIVEN, {}, ["no script was given"]),
+        (["good.py"], {}, ["missing option '--env' (env var: 'BENCH_ENV')"]),
+        (["good.py", "--env", "E"], {}, ["missing option '--seed' (env var: 'BENCH_SEED')"]),
+        ([], {"BENCH_SCRIPT": "good.py", "BENCH_ENV": "E", "BENCH_SEED": "many"}, ["BENCH_SEED", "'many' is not"]),
         (["none.py", *GIVEN], {}, ["none.py does not exist"]),
         ([".", *GIVEN], {}, [". is a folder"]),
         (["bad.py", *GIVEN], {}, ["bad.py:1: "]),
