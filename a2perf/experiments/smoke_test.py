@@ -203,15 +203,7 @@ def _take(pair: SmokePair, place: Path, failure: str, wall_s: float) -> None:
 
 def write_results(folder: Path, pairs: Sequence[SmokePair]) -> None:
     """Writes the results for other programs: ``smoke_test.json`` and JUnit XML."""
-    rows = [
-        {
-            "what": pair.what,
-            "env": pair.env,
-            "excluded": pair.excluded,
-            "phases": {name: asdict(phase) for name, phase in pair.phases.items()},
-        }
-        for pair in pairs
-    ]
+    rows = [{name: value for name, value in asdict(pair).items() if name != "submission"} for pair in pairs]
     write_json(folder / "smoke_test.json", {"schema": SCHEMA, "a2perf_version": __version__, "pairs": rows})
     write_atomic(folder / "junit.xml", junit_document(suite_of(pairs)))
 

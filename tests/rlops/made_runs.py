@@ -77,3 +77,12 @@ def write_run(
     made.attempts[0].started_at = created_at
     write_record(run / "command" / "manifest.json", made)
     return run
+
+
+def write_seeds(
+    store: Path, tag: str, curves: Mapping[int, Mapping[str, Sequence[tuple[int, float]]]], **given: object
+) -> list[Path]:
+    """Writes the runs of a version of ``ppo`` on ``E``, which has its tag, given the curves by seed."""
+    names = {"experiment": "ppo", "env_id": "E", "tags": [tag], "version": tag, **given}
+    top = f"{names['experiment']}/{names['env_id']}/{names['version']}"
+    return [write_run(store, f"{top}/seed_{seed}", seed=seed, curves=of, **names) for seed, of in curves.items()]  # type: ignore[arg-type]

@@ -17,7 +17,7 @@ from a2perf.runs.bundles.run_record import ExperimentRun
 from a2perf.runs.conditions import packages_of
 from a2perf.runs.run import Run
 from tests.made_submissions import a2perf
-from tests.rlops.made_runs import METRIC, write_run
+from tests.rlops.made_runs import METRIC, write_run, write_seeds
 
 
 def executed(run: Run, **given: object) -> Run:
@@ -76,16 +76,8 @@ def test_each_condition_that_differs_is_named(plain_run: Run) -> None:
 def test_comparison_and_record_carry_the_notice(tmp_path: Path) -> None:
     store = tmp_path / "runs"
     for tag, numpy in (("new", "2.1"), ("old", "2.0")):
-        for seed in range(1, 4):
-            path = write_run(
-                store,
-                f"ppo/E/{tag}/seed_{seed}",
-                env_id="E",
-                seed=seed,
-                tags=[tag],
-                version=tag,
-                curves={METRIC: [(step, 100.0 + seed) for step in range(9)]},
-            )
+        curves = {seed: {METRIC: [(step, 100.0 + seed) for step in range(9)]} for seed in range(1, 4)}
+        for path in write_seeds(store, tag, curves):
             record = msgspec.json.decode((path / "rlops.json").read_bytes(), type=ExperimentRun)
             record.packages = {"numpy": numpy}
             (path / "rlops.json").write_bytes(msgspec.json.encode(record))

@@ -15,6 +15,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ import numpy as np
 from a2perf.domains import video
 from a2perf.errors import MissingDependency
 from a2perf.experiments.needs import resolve_env_id
+from a2perf.experiments.performance_test.configuration import TrainingSpec
 
 PHASES = ("construct", "train", "record", "reload")
 PHASES_FILE = "phases.jsonl"
@@ -183,16 +185,8 @@ def _training(algorithm: str, steps: int) -> dict[str, Any]:
         "dqn": {"learning_starts": 32, "buffer_size": 1000},
     }
     off_policy = {"learning_starts": 32, "buffer_size": 1000, "batch_size": 32}
-    return {
-        "algorithm": algorithm,
-        "parameters": small.get(algorithm, off_policy),
-        "eval_after_n_steps": steps,
-        "n_epochs": 1,
-        "n_test_rollouts": 1,
-        "early_stop_column": None,
-        "early_stop_threshold": 0.0,
-        "early_stop_last_n": 1,
-    }
+    chosen = small.get(algorithm, off_policy)
+    return asdict(TrainingSpec(algorithm, chosen, eval_after_n_steps=steps, n_test_rollouts=1, early_stop_last_n=1))
 
 
 def _load(algorithm: str, env: Any, folder: Path) -> Any:

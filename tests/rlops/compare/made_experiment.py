@@ -7,7 +7,7 @@ import math
 import random
 from pathlib import Path
 
-from tests.rlops.made_runs import METRIC, write_run
+from tests.rlops.made_runs import METRIC, write_seeds
 
 EXPERIMENT = "ddpg_continuous_action_jax"
 OLD, NEW = "rlops-pilot", "v1.0.0b2-9-g4605546"
@@ -28,19 +28,9 @@ def write_experiment(store: Path, *, seeds: int = 3, lost: float = 4000.0) -> Pa
     for tag, version in ((OLD, "v1.0.0"), (NEW, "v1.0.0b2-9-g4605546")):
         for env, end in ENDS.items():
             loss = lost if tag == NEW and env == "HalfCheetah-v2" else 0.0
-            for seed in range(1, seeds + 1):
-                run = f"{EXPERIMENT}/{env}/{version}/seed_{seed}"
-                shift = 0 if tag == OLD else 100
-                write_run(
-                    store,
-                    run,
-                    experiment=EXPERIMENT,
-                    env_id=env,
-                    seed=seed,
-                    tags=[tag],
-                    version=version,
-                    curves={METRIC: curve(end - loss, seed + shift), "losses/td_loss": [(1, 0.5), (2, 0.25)]},
-                )
+            shift, other = 0 if tag == OLD else 100, {"losses/td_loss": [(1, 0.5), (2, 0.25)]}
+            of = {seed: {METRIC: curve(end - loss, seed + shift), **other} for seed in range(1, seeds + 1)}
+            write_seeds(store, tag, of, experiment=EXPERIMENT, env_id=env, version=version)
     return store
 
 

@@ -16,7 +16,7 @@ from tests.made_submissions import done
 from tests.rlops.compare.conftest import record
 from tests.rlops.compare.made_experiment import EXPERIMENT, NEW, OLD, POINTS, curve, write_references
 from tests.rlops.conftest import Run
-from tests.rlops.made_runs import METRIC, write_run
+from tests.rlops.made_runs import METRIC, write_run, write_seeds
 
 LIGHT = "--no-figures --no-report --tolerance-unseen 1"
 """With three seeds there is a PASS only where no failure is assumed to stay unseen."""
@@ -100,17 +100,7 @@ def test_the_gate_is_shown_only_on_request(run: Run, written_store: Path) -> Non
 def test_results_of_known_scores(run: Run, tmp_path: Path, ours: list[float], theirs: list[float], result: str) -> None:
     store = tmp_path / "runs"
     for tag, scores in (("new", ours), ("old", theirs)):
-        for seed, score in enumerate(scores):
-            write_run(
-                store,
-                f"ppo/E/{tag}/seed_{seed}",
-                experiment="ppo",
-                env_id="E",
-                seed=seed,
-                tags=[tag],
-                version=tag,
-                curves={METRIC: [(1, score), (2, score)]},
-            )
+        write_seeds(store, tag, {seed: {METRIC: [(1, score), (2, score)]} for seed, score in enumerate(scores)})
     _, out, _ = run(f"rlops --exp-name ppo --tags new old --no-figures --no-report --store {store}")
     assert re.search(rf"^E +{result} .* {len(ours)} / {len(theirs)}$", out, re.MULTILINE)
     (candidate,) = record()["candidates"]
@@ -132,25 +122,15 @@ def test_results_of_known_scores(run: Run, tmp_path: Path, ours: list[float], th
 def test_runs_that_are_equal_bit_for_bit_pass(run: Run, tmp_path: Path, change: str, verdict: str) -> None:
     """A PASS needs the same seeds, every point of every curve, and curves that depend on the seed."""
     store = tmp_path / "runs"
-    for tag in ("new", "old"):
-        for seed in range(1, 4):
-            points = [(step, 500.0) for step in range(50)] if change == "flat" else curve(100.0, seed)
-            if tag == "new" and seed == 2:
-                last, value = points[-1]
-                points[-1] = (last + (change == "one step"), value + 1e-3 * (change == "one value"))
-            own = 9 if change == "a seed" and tag == "new" and seed == 2 else seed
-            write_run(
-                store,
-                f"ppo/E/{tag}/seed_{own}",
-                experiment="ppo",
-                env_id="E",
-                seed=own,
-                tags=[tag],
-                version=tag,
-                curves={METRIC: points},
-            )
+    flat = [(step, 500.0) for step in range(50)]
+    points = {seed: flat if change == "flat" else curve(100.0, seed) for seed in range(1, 4)}
+    write_seeds(store, "old", {seed: {METRIC: of} for seed, of in points.items()})
+    *most, (last, value) = points.pop(2)
+    seed = 9 if change == "a seed" else 2
+    points[seed] = [*most, (last + (change == "one step"), value + 1e-3 * (change == "one value"))]
+    write_seeds(store, "new", {seed: {METRIC: of} for seed, of in points.items()})
     if change == "failed":
-        write_run(store, "ppo/E/new/seed_4", experiment="ppo", env_id="E", seed=4, tags=["new"], state=RunState.FAILED)
+        write_seeds(store, "new", {4: {}}, state=RunState.FAILED)
     run(f"rlops --exp-name ppo --tags new old --no-figures --no-report --store {store}")
     (panel,) = record()["candidates"][0]["panels"]
     assert panel["verdict"] == verdict
@@ -214,13 +194,9 @@ def test_environments_that_behave_differently_are_not_compared(run: Run, own_sto
 
 
 def test_several_metrics_and_one_of_which_less_is_better(run: Run, own_store: Path) -> None:
-    for seed in range(1, 4):
-        for tag, loss in ((OLD, 0.1), (NEW, 0.9)):
-            curves = {"losses/q": [(1, loss + seed / 99)], METRIC: [(1, 5.0 + seed / 99)]}
-            folder = f"sac/A/{tag}/seed_{seed}"
-            write_run(
-                own_store, folder, experiment="sac", env_id="A", seed=seed, tags=[tag], version=tag, curves=curves
-            )
+    for tag, loss in ((OLD, 0.1), (NEW, 0.9)):
+        of = {s: {"losses/q": [(1, loss + s / 99)], METRIC: [(1, 5.0 + s / 99)]} for s in range(1, 4)}
+        write_seeds(own_store, tag, of, experiment="sac", env_id="A")
     run(
         f"rlops --exp-name sac --tags {NEW} {OLD} --metric losses/q {METRIC} --lower-is-better losses/q "
         f"--store {own_store} {LIGHT}"
