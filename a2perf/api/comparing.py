@@ -225,12 +225,7 @@ def compare_groups(
 
 
 def _given_runs(given: Any) -> list[_Item]:
-    """Returns the runs in what ``compare`` was given.
-
-    Raises:
-        ConfigError: it holds something else than runs, results and paths, or nothing.
-        UserError: a path does not exist, or holds no run.
-    """
+    """Returns the runs in what ``compare`` was given."""
     # functions that select runs get a Result, also for runs that were given as a path, and a Run that was given
     given = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
     in_memory = {id(one) for one in given if isinstance(one, Run)}
@@ -241,10 +236,6 @@ def _chosen_groups(items: Sequence[_Item], baseline: Any, candidate: Any, tasks:
     """Returns the groups, the baseline first.
 
     Without a candidate these are all other groups that have one of the tasks, or share one with the baseline.
-
-    Raises:
-        UserError: a group has no runs, or it is the only group.
-        ConfigError: a group is none of these.
     """
     runs = [run for _, run in items]
     first = _group(items, baseline, "baseline")
@@ -268,11 +259,7 @@ def _chosen_groups(items: Sequence[_Item], baseline: Any, candidate: Any, tasks:
 
 
 def _picked(groups: Sequence[Group], baseline: Any, candidate: Any) -> tuple[Group, ...]:
-    """Returns the groups that are named, the baseline first: ``latest`` or the first one if none is named.
-
-    Raises:
-        UserError: no group has such a name.
-    """
+    """Returns the groups that are named, the baseline first: ``latest`` or the first one if none is named."""
     by_name = {group.name: group for group in groups}
     first = (ACCEPTED if ACCEPTED in by_name else groups[0].name) if baseline is None else str(baseline)
     others = [name for name in by_name if name != first] if candidate is None else _texts("candidate", candidate)

@@ -84,11 +84,7 @@ def list_command(names: tuple[str, ...], as_json: bool) -> int:
 
 
 def _chosen(names: Sequence[str]) -> list[Asset]:
-    """Returns the files of domains or single files, or all files, in the order of the domains.
-
-    Raises:
-        ConfigError: a name is neither a domain nor a file.
-    """
+    """Returns the files of domains or single files, or all files, in the order of the domains."""
     every = {asset.name: (domain.name, asset) for domain in domains().values() for asset in domain.assets}
     for name in names:
         if name not in every and name not in domains():

@@ -109,11 +109,7 @@ def _points(prefix: str) -> dict[str, metadata.EntryPoint]:
 
 
 def _load(point: metadata.EntryPoint) -> click.Command:
-    """Imports a command.
-
-    Raises:
-        ConfigError: the distribution is of another version than the core, or broken.
-    """
+    """Imports a command."""
     if point.dist is not None and point.dist.name in {f"a2perf-{name}" for name in BROUGHT_BY.values()}:
         check_version(point.dist)
     try:

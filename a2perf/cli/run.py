@@ -232,9 +232,6 @@ def _plain_words(command: click.Command, ctx: click.Context, words: Sequence[str
     """Returns the words of a command line without the forms that only absl-py has.
 
     They are ``--flagfile``, ``--noflag``, ``--flag=true``, ``-flag`` and ``--helpfull``. absl reads the flag files.
-
-    Raises:
-        ConfigError: a flag file cannot be read.
     """
     normalise = ctx.token_normalize_func or (lambda name: name)
     switches = {

@@ -263,9 +263,5 @@ def _check_program(plan: MatrixPlan) -> None:
 
 
 def tagger(store: Path, *, look_up: bool = False, api: str | None = None) -> Callable[[Path], AutotagRecord]:
-    """Returns the function that returns the version of the code in a folder.
-
-    Args:
-        store: the store; its files do not count as changes of the code.
-    """
+    """Returns the function that returns the version of the code in a folder; files of the store do not count."""
     return lambda folder: autotag(folder, os.environ, outputs=[store], look_up=look_up, api=api or API)

@@ -25,11 +25,7 @@ _MISSING_OF_OURS = re.compile(r"([^\n]* needs the package [^\n]*, which is not i
 
 
 def find_submission(folder: Path, near: Path | None = None) -> Path:
-    """Returns the folder of a submission: as given, above a file that names it, or in the checkout of a2perf.
-
-    Args:
-        folder: ``examples/minimal``; returned as it is if nothing of that name exists.
-    """
+    """Returns the folder of a submission: as given, above a file that names it, or in the checkout of a2perf."""
     above = [] if near is None else list(near.absolute().parents)
     places = [Path(), *above, Path(__file__).resolve().parents[2]]
     return next((place / folder for place in places if (place / folder).is_dir()), folder)

@@ -37,17 +37,10 @@ def submit(
     restart: Restart | None = None,
     stop: Callable[[], bool] = lambda: False,
 ) -> tuple[ProtocolRecord, ExperimentResult]:
-    """Executes the unfinished runs of a protocol.
-
-    Args:
-        conductor: executes the runs; concurrent runs disturb each other's times and energies.
-
-    Returns:
-        The record, which has been written, and the result of this call.
+    """Executes the unfinished runs of a protocol; returns the record, which has been written, and the result.
 
     Raises:
-        ConfigError: the submission does not exist, a binding sets a value that the protocol fixes, or the folder holds
-            another submission, protocol, track or code.
+        ConfigError: as ``a2perf.submit``.
         MissingDependency: this host has not all packages of the environments; no run starts.
         UserError: another process is submitting to this folder.
     """

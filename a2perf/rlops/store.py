@@ -23,11 +23,7 @@ _MOST_NAMES = 20
 
 
 class Store(RunStore):
-    """A folder of runs with the tags that they were born with and have been given since.
-
-    Raises:
-        UserError: it does not exist, or is not a folder.
-    """
+    """A folder of runs with the tags that they were born with and have been given since; errors as ``RunStore``."""
 
     def __init__(self, path: Path, *, create: bool = False) -> None:
         super().__init__(path, create=create)

@@ -48,11 +48,7 @@ class PassCondition:
     max_steps: int | None = None
 
     def __post_init__(self) -> None:
-        """Checks the numbers against each other.
-
-        Raises:
-            ConfigError: they are inconsistent.
-        """
+        """Checks the numbers against each other."""
         if self.total_runs < 1 or not 1 <= self.succ_runs <= self.total_runs:
             raise ConfigError(
                 f"succ_runs = {self.succ_runs} of total_runs = {self.total_runs} can never be met",

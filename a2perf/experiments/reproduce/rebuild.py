@@ -80,17 +80,9 @@ _FRESH_STREAM = 1000
 
 @dataclass(frozen=True, kw_only=True)
 class ReproduceRequest:
-    """The request of `a2perf reproduce`; the fields are the options of the command.
+    """The request of `a2perf reproduce`; the fields are the arguments of ``a2perf.reproduce``.
 
     Attributes:
-        paths: bundles, folders that hold some, or packed files.
-        submissions: folders that are submissions or hold some; the recorded path is tried too.
-        allow_changed: accept a submission of ``submissions`` with the same name and other files.
-        trust_bundle: accept arguments of an environment that no registered task has; they can name files of the host.
-            Import the package of an environment.
-        entry: the only submission, ``"name"`` or ``"name:task"``; None for all.
-        episodes: number of episodes to play of an evaluation that is not bit-equal, rounded up to the recorded number
-            times a power of two; None for the recorded ones only.
         output: folder of the repetitions and verdicts; None for ``<path>-reproduced``, with the verdicts beside the
             bundles that lie in a folder.
     """
@@ -111,11 +103,7 @@ class ReproduceRequest:
     force: bool = False
 
     def __post_init__(self) -> None:
-        """Checks the options.
-
-        Raises:
-            ConfigError: an option has an impossible value.
-        """
+        """Checks the options."""
         if self.allow_changed and not self.submissions:
             raise ConfigError(
                 "--allow-changed needs --submission DIR", hint="name the folder with the code that may run"

@@ -8,9 +8,11 @@ repetitions.
 from __future__ import annotations
 
 import datetime
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import get_args
 
 import msgspec
 
@@ -93,9 +95,8 @@ class Reproductions:
 
     def counts(self) -> dict[str, int]:
         """Returns the number of verdicts by outcome."""
-        names: tuple[Outcome, ...] = ("CONFIRMED", "REFUTED", "INCONCLUSIVE", "NOT CHECKED", "REFUSED")
-        found = {name: sum(one.verdict == name for one in self.verdicts) for name in names}
-        return {name: count for name, count in found.items() if count}
+        found = Counter(one.verdict for one in self.verdicts)
+        return {name: found[name] for name in get_args(Outcome) if found[name]}
 
     def exit_code(self, fail_on: Sequence[str]) -> int:
         """Returns 130 if interrupted, 3 if the host failed, 1 for a verdict in ``fail_on``, otherwise 0."""
@@ -165,8 +166,6 @@ def reproduce(
     """Repeats the evaluations of a request and writes the verdicts.
 
     Args:
-        request: what to repeat.
-        conductor: executes the repetitions.
         on_verdict: receives each verdict as soon as it is written.
         on_plan: receives, before a bundle is repeated, how many episodes a statement takes if it is not bit-equal.
 

@@ -109,9 +109,7 @@ def sample(
     seed: int,
     repeatable: Callable[[Run], bool] = lambda bundle: True,
 ) -> list[Run]:
-    """Returns a random sample, in the given order, of the bundles that can be repeated.
-
-    If none can, the sample is of all bundles.
+    """Returns a random sample, in the given order, of the bundles that can be repeated; of all bundles if none can.
 
     Args:
         size: a share such as ``"10%"``, or a number of bundles; None for all.

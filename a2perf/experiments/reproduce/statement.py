@@ -98,11 +98,7 @@ def compare_episodes(recorded: Run, repeated: Sequence[Run], look: int) -> Retur
 
 
 def compare_trainings(pairs: Sequence[tuple[Run, Run]]) -> ReturnComparison:
-    """Compares repeated training runs with the recorded ones, each by the mean return of its evaluation.
-
-    Args:
-        pairs: recorded and repeated evaluation, one pair per training seed.
-    """
+    """Compares repeated with recorded training runs, one pair per seed, each by the mean return of its evaluation."""
     before, after = (np.array([float(returns_of(pair[at]).mean()) for pair in pairs]) for at in (0, 1))
     found = difference([(after, before)], confidence=1.0 - ERROR)
     return ReturnComparison(

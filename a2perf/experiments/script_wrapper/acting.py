@@ -25,7 +25,7 @@ class Acting:
     """A callable that chooses actions.
 
     Attributes:
-        name: name for people, such as ``agent.predict``.
+        name: for people, such as ``agent.predict``.
         choose: maps an observation to an action, or to a tuple that begins with one.
     """
 
@@ -45,9 +45,7 @@ class NotAnAction(NotFound):
 def find_acting(names: dict[str, Any]) -> Acting:
     """Returns the policy that a script leaves.
 
-    Looks for ``get_action(observation)``, ``agent(observation)``, a method ``predict`` (as in Stable-Baselines3),
-    ``get_action`` or ``act`` of ``agent``, ``policy`` or ``model``, and ``policy(observation)``. A ``model`` acts by
-    ``predict(observation, deterministic=...)`` only, since it may be a value function.
+    A ``model`` acts by ``predict(observation, deterministic=...)`` only, since it may be a value function.
 
     Raises:
         NotFound: there is none.

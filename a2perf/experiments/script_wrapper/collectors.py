@@ -53,11 +53,7 @@ class OutputLost(Exception):
 
 
 def gather(captured: Captured) -> dict[str, str]:
-    """Runs every collector; a failing one does not affect the others.
-
-    Returns:
-        The description of each collector's data, or why it has none.
-    """
+    """Returns by collector what it saved, or why nothing; one that fails does not affect the others."""
     collectors: dict[str, Callable[[Captured], str]] = {
         "rewards": _rewards,
         "weights": _weights,
@@ -151,11 +147,7 @@ def _rollout_videos(captured: Captured) -> str:
 
 
 def _policy(captured: Captured, count: int, what: str) -> Acting:
-    """Returns the policy for ``count`` episodes.
-
-    Raises:
-        NotFound: no episodes can be run with the script's policy.
-    """
+    """Returns the policy for ``count`` episodes."""
     if not captured.complete:
         raise NotFound("main did not return")
     if count < 1:
@@ -189,11 +181,7 @@ def _test_returns(captured: Captured, acting: Acting) -> tuple[list[float], str]
 
 
 def _new_environment(captured: Captured, **arguments: Any) -> Any:
-    """Creates the environment of the run again.
-
-    Raises:
-        NotFound: Gymnasium does not know its name, or cannot create it.
-    """
+    """Creates the environment of the run again."""
     try:
         import gymnasium
 

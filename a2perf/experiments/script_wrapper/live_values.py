@@ -31,12 +31,7 @@ class LiveValues:
         self.mirror: Any = None
 
     def log(self, tag: str, value: Any, step: int | None = None) -> None:
-        """Writes one value.
-
-        Args:
-            value: a number, an array or tensor of one element, or anything else, which is only counted.
-            step: step of the training; by default the number of values of this tag so far.
-        """
+        """Writes a value that ``scalar`` takes, and counts any other; the step is by default their number so far."""
         number = scalar(value)
         if number is None:
             self.refused[tag] += 1

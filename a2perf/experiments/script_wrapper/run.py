@@ -148,11 +148,7 @@ def _wait(confined: Confined, written: WrittenFiles, log: LogTail) -> Ending:
 
 
 def _judge(ending: Ending, bundle: Bundle, limits: Limits) -> str:
-    """Returns the exit reason of a success, from the child's report and its exit status.
-
-    Raises:
-        ParticipantFailure: the script failed.
-    """
+    """Returns the exit reason of a success, from the child's report and its exit status."""
     path = bundle.artifacts / REPORT
     report = ScriptReport(phase="start")
     if path.is_file():

@@ -195,11 +195,7 @@ _KINDS: dict[str, Callable[[Run], Iterable[str]]] = {
 
 
 def _by_prefix(runs: Sequence[Run], name: str) -> list[Run]:
-    """Returns the runs of the version that begins with a name.
-
-    Raises:
-        UserError: several versions do.
-    """
+    """Returns the runs of the version that begins with a name."""
     if len(name) < _FEWEST_HASH_DIGITS:
         return []
     found = [one for one in runs if any(version.startswith(name) for version in versions_of(one))]

@@ -135,11 +135,7 @@ def _in_mode(runs: Sequence[Run], mode: str) -> list[Run]:
 
 
 def _by_env(runs: Sequence[Run], mode: str, names: Mapping[tuple[str, str], str]) -> dict[str, list[Run]]:
-    """Returns runs by environment; one of several tasks counts for each, a failed one without tasks for its domain.
-
-    Raises:
-        UserError: the environment of a run is unknown: it cannot be averaged or compared with others.
-    """
+    """Returns runs by environment; one of several tasks counts for each, a failed one without tasks for its domain."""
     found: dict[str, list[Run]] = {}
     without: list[Run] = []
     for run in runs:
@@ -165,9 +161,6 @@ def _environments(
     """Returns the environments that are compared, and a notice on those that are left out.
 
     Every group needs a finished run on each; with ``only_shared`` the baseline and one candidate need a run.
-
-    Raises:
-        UserError: an environment is named twice, or a group has no run on it.
     """
     shared = request.only_shared
     held = [

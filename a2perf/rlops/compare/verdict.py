@@ -314,9 +314,7 @@ def corrected(
     """Applies Holm's correction: of several regressions only those stay that survive it.
 
     Args:
-        judgements: one per environment.
         confidence: that of the intervals; a false alarm is a matter of one tail.
-        further: as for ``judge``.
     """
     # A single environment has no test of all together, so it takes the whole tail.
     share = _EACH if len(judgements) > 1 else 0.5
