@@ -7,8 +7,7 @@ from a2perf.report.content import Report, shared
 from a2perf.report.figures.drawing import Chart
 from a2perf.report.numbers_text import counted
 from a2perf.report.run_sections import RunSection
-from a2perf.report.summary import FirstScreen
-from a2perf.report.tables import Cell, markdown_text, text_table, to_markdown
+from a2perf.report.tables import markdown_text, to_markdown
 
 FIGURES = "figures"
 LEGEND = (
@@ -21,7 +20,14 @@ LEGEND = (
 def to_markdown_report(report: Report) -> str:
     """Renders a report as GitHub-flavoured Markdown."""
     parts = [f"# {markdown_text(report.title)}", markdown_text(report.summary.sentence), markdown_text(report.overview)]
-    parts += _summary(report.summary)
+    if report.summary.failed:
+        failed = [
+            f"- **{markdown_text(run.title)}, {markdown_text(run.state)}**: {markdown_text(run.reason)}"
+            for run in report.summary.failed
+        ]
+        parts.append(f"{counted(len(failed), 'run')} failed:\n\n" + "\n".join(failed))
+    if report.settings:
+        parts += [to_markdown(report.summary.table), "Score: 0 is the floor, 1 the expert."]
     for section in report.settings:
         parts.append(f"## {markdown_text(section.table.title)}")
         parts.append(to_markdown(section.every_metric.table()))
@@ -73,28 +79,6 @@ def _run(run: RunSection) -> list[str]:
     if run.record.rows:
         parts.append(to_markdown(run.record))
     return parts
-
-
-def _summary(summary: FirstScreen) -> list[str]:
-    """Returns the first screen: failed runs, then one table with a row per submission and task."""
-    failed = [
-        f"- **{markdown_text(run.title)}, {markdown_text(run.state)}**: {markdown_text(run.reason)}"
-        for run in summary.failed
-    ]
-    parts = [f"{counted(len(failed), 'run')} failed:\n\n" + "\n".join(failed)] if failed else []
-    if not summary.tasks:
-        return parts
-    costs = [cost.title for cost in summary.costs]
-    heads = ("Task", "Submission", summary.score_title, "Worst 5 %", *costs, "Trust")
-    rows: list[tuple[Cell | str, ...]] = []
-    for task in summary.tasks:
-        for row in task.rows:
-            name = f"{row.label.title} ({row.label.kind})" if row.label.kind else row.label.title
-            trust = ", ".join(chip.text for chip in row.chips)
-            rows.append((task.title, name, row.score, row.worst, *row.costs, trust))
-    table = to_markdown(text_table("Summary", heads, rows, texts=2))
-    note = "Score: 0 is the floor, 1 the expert; without reference scores the mean return."
-    return [*parts, table, *([note] if summary.score_title != "Return" else [])]
 
 
 def _figure(chart: Chart) -> str:

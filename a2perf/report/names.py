@@ -8,6 +8,8 @@ from __future__ import annotations
 import hashlib
 import re
 
+from markupsafe import Markup
+
 from a2perf.metrics import registry
 from a2perf.plain_text import plain_text
 from a2perf.records import SubmissionInfo
@@ -49,9 +51,11 @@ def submission_kind(info: SubmissionInfo | None) -> str:
     return "" if info is None else KIND_TITLES.get(info.kind, "")
 
 
-def kind_summary(kind: str) -> str:
-    """Returns what a kind means in one clause, for tooltips; ``""`` for an unknown kind."""
-    return _KIND_SUMMARIES.get(kind, "")
+def badge(info: SubmissionInfo) -> Markup:
+    """Returns the badge of a submission's kind for pages, with its meaning in a tooltip; empty if it states none."""
+    title = submission_kind(info)
+    drawn = Markup('<span class="badge" title="{}">{}</span>')
+    return drawn.format(_KIND_SUMMARIES[info.kind], title) if title else Markup("")
 
 
 def kind_order(kind: str) -> int:

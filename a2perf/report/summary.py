@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
+from markupsafe import Markup
 
 from a2perf.metrics import registry
 from a2perf.metrics.application import generalization, generalization_score, returns
@@ -19,12 +20,13 @@ from a2perf.metrics.protocol import NormalisedReturn, ScoredTask, over_tasks
 from a2perf.metrics.scores import SeedGroup
 from a2perf.metrics.values import Lead, MetricValue
 from a2perf.plain_text import plain_text
-from a2perf.report.names import WITHOUT_MODEL
+from a2perf.report.figures.compared_charts import colour_of
+from a2perf.report.names import WITHOUT_MODEL, submission_kind
 from a2perf.report.numbers_text import Scale, counted, interval_text, normalised_text, rounded_text, row_scale, written
 from a2perf.report.ranks import ENERGY_UNITS, rank_ranges
 from a2perf.report.references import scored_task
 from a2perf.report.score_tables import ESTIMATED
-from a2perf.report.tables import Column, Text
+from a2perf.report.tables import MISSING, Cell, Chips, Column, Table, Text, interval_bar, scale_of, with_values
 from a2perf.report.task_results import Label, TaskResults
 from a2perf.report.trust import chips_of
 from a2perf.runs.run import Run, noise
@@ -32,62 +34,7 @@ from a2perf.runs.series import FINAL_VALUES
 
 FAILED_STATES = ("failed", "unreadable")
 MOST_TASKS_IN_SENTENCE = 4
-_BAR = (-0.08, 1.16)
-"""Normalised scores at the ends of a bar: floor and expert lie inside; scores beyond are cut off."""
 _NOT_BETTER = 0.02
-_NONE = Text().text
-
-
-@dataclasses.dataclass(frozen=True)
-class Bar:
-    """A normalised score as a bar; all numbers are per cent of the bar's width.
-
-    Attributes:
-        start: where the bar starts: the floor.
-        low, high: ends of the 95 % interval; None without one.
-        beyond: the score lies outside the bar, ``"left"``, ``"right"`` or ``""``.
-    """
-
-    start: float
-    width: float
-    low: float | None
-    high: float | None
-    beyond: str
-    text: str
-
-
-@dataclasses.dataclass(frozen=True)
-class SummaryRow:
-    """One submission on one task.
-
-    Attributes:
-        score: normalised; the mean return if the task has no reference scores.
-        bar: None without a normalised score.
-        worst: mean of the worst 5 % of the episodes, on the scale of ``score``.
-        costs: one per column of the first screen.
-        chips: remarks on the result; ``state`` is the tone, ``hint`` the explanation.
-        normalised: whether the score has a scale from floor to expert; otherwise it is a mean return.
-    """
-
-    label: Label
-    state: str
-    score: Text
-    bar: Bar | None
-    worst: Text
-    costs: tuple[Text, ...]
-    chips: tuple[Text, ...]
-    normalised: bool = False
-
-
-@dataclasses.dataclass(frozen=True)
-class TaskSummary:
-    """The submissions on one task, best first."""
-
-    anchor: str
-    title: str
-    domain_title: str
-    sentence: str
-    rows: tuple[SummaryRow, ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,32 +53,15 @@ class FirstScreen:
     """The first screen.
 
     Attributes:
-        costs: the columns of the costs that lead, with their units.
-        has_worst: whether it has the column of the worst episodes; logs of training runs have none.
+        table: a row per submission on each task, best first, below a heading per task.
         noisy: how many of ``runs`` were measured on a noisy host.
-        ticks: positions of floor and expert on the bars, per cent.
     """
 
     sentence: str
-    tasks: tuple[TaskSummary, ...]
+    table: Table
     failed: tuple[FailedRun, ...]
-    costs: tuple[Column, ...]
     noisy: int
     runs: int
-    has_worst: bool = True
-    ticks: tuple[float, float] = (0.0, 100.0)
-
-    @property
-    def score_title(self) -> str:
-        """Heading of the first number: a score has a scale of 0 and 1, a return has that of its task."""
-        normalised = {row.normalised for task in self.tasks for row in task.rows if row.score.text}
-        return {frozenset({True}): "Score", frozenset({True, False}): "Score or return"}.get(
-            frozenset(normalised), "Return"
-        )
-
-    def has_bars(self) -> bool:
-        """Returns whether any score is normalised."""
-        return any(row.bar is not None for task in self.tasks for row in task.rows)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -140,6 +70,7 @@ class _Entry:
     others: tuple[SeedGroup, ...]
     task: ScoredTask | None
     """With the reference scores of an evaluation."""
+    label: Label
 
     @functools.cached_property
     def score(self) -> NormalisedReturn | None:
@@ -178,76 +109,88 @@ def summary_of(
     links: Mapping[str, str],
 ) -> FirstScreen:
     """Makes the first screen of a report."""
-    entries = [_entries(setting) for setting in settings]
-    flat = [entry for held in entries for entry in held]
-    groups = [group for entry in flat for group in (entry.group, *entry.others)]
-    costs = registry.leading(Lead.CHART, "inference")
-    scales = [_scale([group.scores.get(cost.name) for group in groups], cost.unit) for cost in costs]
-    tasks = tuple(
-        TaskSummary(
-            anchor=anchor,
-            title=setting.title,
-            domain_title=setting.domain_title,
-            sentence=_task_sentence(held, labels),
-            rows=tuple(_row(entry, labels[entry.group.algorithm], costs, scales) for entry in held),
-        )
-        for setting, anchor, held in zip(settings, anchors, entries, strict=True)
-    )
-    rows = [row for task in tasks for row in task.rows]
-    all_logs = bool(runs) and all(run.is_log for run in runs)
-    shown = [at for at in range(len(costs)) if not all_logs or any(row.costs[at].text != _NONE for row in rows)]
-    if len(shown) < len(costs):
-        cut = {row: dataclasses.replace(row, costs=tuple(row.costs[at] for at in shown)) for row in rows}
-        tasks = tuple(dataclasses.replace(task, rows=tuple(cut[row] for row in task.rows)) for task in tasks)
+    entries = [_entries(setting, labels) for setting in settings]
     return FirstScreen(
-        sentence=_sentence(tasks, entries, labels),
-        tasks=tasks,
+        sentence=_sentence(settings, entries),
+        table=_table(settings, anchors, entries),
         failed=tuple(_failed(run, labels, links[run.key]) for run in runs if run.state in FAILED_STATES),
-        costs=tuple(
-            Column(key=cost.name, title=", ".join(filter(None, (cost.title, scale.unit))), hint=cost.formula)
-            for cost, scale in ((costs[at], scales[at]) for at in shown)
-        ),
-        has_worst=not all_logs or any(row.worst.text != _NONE for row in rows),
         noisy=sum(bool(noise(run)) for run in runs),
         runs=len(runs),
-        ticks=(_place(0.0), _place(1.0)),
     )
 
 
-def _entries(setting: TaskResults) -> list[_Entry]:
+def _entries(setting: TaskResults, labels: Mapping[str, Label]) -> list[_Entry]:
+    """Returns the submissions on a task, best first."""
     task = scored_task(setting)
     found = []
     for algorithm in setting.algorithms:
-        groups = [
-            group
-            for mode in ("inference", "generalization", "train")
-            if (group := setting.of(algorithm, mode)) is not None
-        ]
+        modes = ("inference", "generalization", "train")
+        groups = [group for mode in modes if (group := setting.of(algorithm, mode)) is not None]
         if groups:
-            found.append(_Entry(groups[0], tuple(groups[1:]), task if groups[0].mode == "inference" else None))
+            evaluated = task if groups[0].mode == "inference" else None
+            found.append(_Entry(groups[0], tuple(groups[1:]), evaluated, labels[algorithm]))
     return sorted(found, key=_Entry.order)
 
 
-def _row(entry: _Entry, label: Label, costs: Sequence[Metric], scales: Sequence[Scale]) -> SummaryRow:
-    groups = (entry.group, *entry.others)
-    runs = [run for group in groups for run in group.runs]
-    failed = any(run.state in FAILED_STATES for run in runs)
-    return SummaryRow(
-        label=label,
-        state="failed" if failed else "",
-        score=_score_cell(entry),
-        bar=_bar(entry),
-        worst=_worst_cell(entry),
-        costs=tuple(_cost_cell(entry, cost, scale) for cost, scale in zip(costs, scales, strict=True)),
-        chips=tuple(chips_of(groups)),
-        normalised=entry.score is not None,
+def _table(settings: Sequence[TaskResults], anchors: Sequence[str], entries: Sequence[Sequence[_Entry]]) -> Table:
+    """Returns a table without the columns that hold no value."""
+    flat = [entry for held in entries for entry in held]
+    scores = [entry.score for entry in flat if entry.score is not None]
+    ends = scale_of(end for score in scores for end in (score.value, *(score.interval or ())))
+    title = "Return" if not scores else "Score" if len(scores) == len(flat) else "Score or return"
+    held: list[tuple[Column, Iterable[Cell]]] = [
+        (Column(key="submission", title="Submission"), [_name_cell(entry.label) for entry in flat]),
+        (Column(key="score", title=title, kind="score"), [_score_cell(entry, ends) for entry in flat]),
+        (
+            Column(
+                key="worst",
+                title=WORST_ROLLOUTS.title,
+                align="right",
+                hint="Mean of the worst 5 % of the episodes (CVaR)",
+            ),
+            map(_worst_cell, flat),
+        ),
+        *(_cost_column(flat, cost) for cost in registry.leading(Lead.CHART, "inference")),
+        (
+            Column(key="trust", title="Trust", kind="trust"),
+            [Chips(chips=tuple(chips_of((entry.group, *entry.others)))) for entry in flat],
+        ),
+    ]
+    columns, cells = with_values(held)
+    rows: list[tuple[Cell, ...]] = []
+    about: list[Mapping[str, str]] = []
+    of_entries: Iterator[tuple[Cell, ...]] = iter(cells)
+    for setting, anchor, of_task in zip(settings, anchors, entries, strict=True):
+        said = _task_sentence(of_task) if len(settings) > 1 else ""
+        where = "; ".join(filter(None, (setting.domain_title, said)))
+        rows.append((Text(text=setting.title, detail=where, href=f"#{anchor}"),))
+        about.append({"class": "category"})
+        for entry in of_task:
+            rows.append(next(of_entries))
+            states = {run.state for group in (entry.group, *entry.others) for run in group.runs}
+            about.append({"class": "failed" if states.intersection(FAILED_STATES) else ""})
+    caption = "Score, reliability, cost and trust of each submission"
+    return Table(
+        name="overview", caption=caption, columns=columns, rows=tuple(rows), kind="overview", about=tuple(about)
     )
 
 
-def _score_cell(entry: _Entry) -> Text:
-    if entry.score is not None:
-        details = [interval_text(entry.score.interval), "" if entry.task else "score over tasks"]
-        return Text(text=normalised_text(entry.score.value), detail=", ".join(filter(None, details)))
+def _name_cell(label: Label) -> Text:
+    details = (submission_kind(label.info), label.name if label.name != label.title else "")
+    swatch = Markup('<i class="swatch {}" aria-hidden="true"></i>').format(colour_of(label.place))
+    return Text(text=label.title, detail="; ".join(filter(None, details)), drawing=swatch)
+
+
+def _score_cell(entry: _Entry, ends: tuple[float, float]) -> Text:
+    if (score := entry.score) is not None:
+        details = [interval_text(score.interval), "" if entry.task else "score over tasks"]
+        low, high = score.interval or (None, None)
+        return Text(
+            text=normalised_text(score.value),
+            detail=", ".join(filter(None, details)),
+            sort=score.value,
+            drawing=interval_bar(score.value, low, high, ends),
+        )
     value = entry.mean()
     if value is None or value.value is None:
         return Text(detail="not evaluated" if entry.group.mode == "train" else "no finished episode")
@@ -255,20 +198,28 @@ def _score_cell(entry: _Entry) -> Text:
     what = {"generalization": "mean over tasks", "train": "final return"}.get(entry.group.mode, "mean return")
     if entry.group.mode == "train" and number.low:
         what += f" [{number.low}, {number.high}]"
-    return Text(text=number.text(), detail=what, unit=value.unit)
+    return Text(text=number.text(), detail=what, unit=value.unit, sort=value.value)
 
 
 def _worst_cell(entry: _Entry) -> Text:
-    if entry.group.mode != "inference":
-        return Text()
-    value = entry.value(WORST_ROLLOUTS.name)
+    """Returns the mean of the worst episodes, on the scale of the score."""
+    value = entry.value(WORST_ROLLOUTS.name) if entry.group.mode == "inference" else None
     if value is None or value.value is None:
         return Text()
-    episodes = _episodes(entry.group)
-    detail = f"of {counted(episodes, 'episode')}"
+    detail = f"of {counted(_episodes(entry.group), 'episode')}"
     if entry.task is not None and entry.score is not None:
         return Text(text=normalised_text(float(entry.task.task.normalise(value.value))), detail=detail)
     return Text(text=rounded_text(value.value), detail=detail)
+
+
+def _cost_column(entries: Sequence[_Entry], cost: Metric) -> tuple[Column, list[Cell]]:
+    """Returns a cost in one unit for all tasks; that of training sets the unit where there is no evaluation."""
+    groups = [group for entry in entries for group in (entry.group, *entry.others)]
+    known = [value.value for group in groups if (value := group.scores.get(cost.name)) and value.value is not None]
+    scale = row_scale(known, cost.unit)
+    title = ", ".join(filter(None, (cost.title, scale.unit)))
+    column = Column(key=cost.name, title=title, align="right", hint=cost.formula)
+    return column, [_cost_cell(entry, cost, scale) for entry in entries]
 
 
 def _cost_cell(entry: _Entry, metric: Metric, scale: Scale) -> Text:
@@ -276,7 +227,7 @@ def _cost_cell(entry: _Entry, metric: Metric, scale: Scale) -> Text:
     value = entry.value(metric.name) if entry.group.mode != "train" else None
     details = [_training_cost(entry, metric.unit)]
     if value is None or value.value is None:
-        return Text(detail=details[0])
+        return Text(text=details[0] or MISSING)
     beside = [(one.title.rpartition(", ")[2], entry.value(one.name)) for one in registry.beside(metric.name)]
     details.append(
         ", ".join(f"{name} {written(of.value, scale).text()}" for name, of in beside if of and of.value is not None)
@@ -304,34 +255,6 @@ def _training_cost(entry: _Entry, unit: str) -> str:
     return ""
 
 
-def _scale(values: Sequence[MetricValue | None], unit: str) -> Scale:
-    return row_scale([value.value for value in values if value is not None and value.value is not None], unit)
-
-
-def _bar(entry: _Entry) -> Bar | None:
-    score = entry.score
-    if entry.task is None or score is None:
-        return None
-    start, end = _place(0.0), _place(score.value)
-    beyond = "left" if score.value < _BAR[0] else "right" if score.value > _BAR[1] else ""
-    ends, interval = score.interval, ""
-    if ends is not None:
-        interval = f", 95 % interval {normalised_text(ends[0])} to {normalised_text(ends[1])}"
-    return Bar(
-        start=min(start, end),
-        width=round(abs(end - start), 2),
-        low=None if ends is None else _place(ends[0]),
-        high=None if ends is None else _place(ends[1]),
-        beyond=beyond,
-        text=f"Score {normalised_text(score.value)}{interval}; 0 is the {entry.task.task.floor}, 1 the expert",
-    )
-
-
-def _place(score: float) -> float:
-    low, high = _BAR
-    return round(100 * (min(max(score, low), high) - low) / (high - low), 2)
-
-
 def _failed(run: Run, labels: Mapping[str, Label], href: str) -> FailedRun:
     failure = None if run.manifest is None else run.manifest.failure
     names = (run.algorithm, f"{run.algorithm} ({run.identity.view})")
@@ -349,33 +272,32 @@ def _failed(run: Run, labels: Mapping[str, Label], href: str) -> FailedRun:
     )
 
 
-def _sentence(tasks: Sequence[TaskSummary], entries: Sequence[list[_Entry]], labels: Mapping[str, Label]) -> str:
+def _sentence(settings: Sequence[TaskResults], entries: Sequence[Sequence[_Entry]]) -> str:
     """Returns the sentence on top: the result of the only task, or the best submission of the first tasks."""
-    stated = [(task, held) for task, held in zip(tasks, entries, strict=True) if task.sentence]
+    results = ((setting.title, held, _task_sentence(held)) for setting, held in zip(settings, entries, strict=True))
+    stated = [result for result in results if result[2]]
     if not stated:
         return "No run has a result."
     if len(stated) == 1:
-        return f"{stated[0][0].title}: {stated[0][0].sentence}."
+        return f"{stated[0][0]}: {stated[0][2]}."
     best = []
-    for task, held in stated[:MOST_TASKS_IN_SENTENCE]:
-        first = held[0]
-        number = _score_cell(first).text if first.score is None else _percent(first.score.value)
-        best.append(f"{task.title}: {labels[first.group.algorithm].title} {number}")
+    for title, (first, *_), _ in stated[:MOST_TASKS_IN_SENTENCE]:
+        number = _score_cell(first, (0.0, 1.0)).text if first.score is None else _percent(first.score.value)
+        best.append(f"{title}: {first.label.title} {number}")
     more = len(stated) - len(best)
     rest = f"; {counted(more, 'more task')} below" if more else ""
-    scale = " (100 % is the expert)" if any(held[0].score for _, held in stated[:MOST_TASKS_IN_SENTENCE]) else ""
+    scale = " (100 % is the expert)" if any(held[0].score for _, held, _ in stated[:MOST_TASKS_IN_SENTENCE]) else ""
     return f"Best per task{scale}. {'; '.join(best)}{rest}."
 
 
-def _task_sentence(held: Sequence[_Entry], labels: Mapping[str, Label]) -> str:
+def _task_sentence(held: Sequence[_Entry]) -> str:
     """Returns the result of a task, ``"93 % of the expert by PPO (5 episodes, 1 seed: no interval)"``."""
     if not held:
         return ""
     first = held[0]
-    title = labels[first.group.algorithm].title
-    score = first.score
+    title, score = first.label.title, first.score
     if first.task is None or score is None:
-        value = _score_cell(first)
+        value = _score_cell(first, (0.0, 1.0))
         what = f"{value.detail}, no reference scores" if first.group.mode == "inference" else value.detail
         return f"{title} {value.text} ({what})" if value.text != "–" else ""
     rivals = [entry for entry in held if entry.score is not None]
@@ -390,7 +312,7 @@ def _task_sentence(held: Sequence[_Entry], labels: Mapping[str, Label]) -> str:
         number = normalised_text(score.value)
         return f"no submission is better than the {first.task.task.floor} (best: {title}, {number})"
     if len(tied) > 1 and all(low is not None for low, _ in intervals):
-        names = [labels[entry.group.algorithm].title for entry in tied]
+        names = [entry.label.title for entry in tied]
         listed = f"{', '.join(names[:-1])} and {names[-1]}" if len(names) <= 3 else f"{len(names)} submissions"
         share = _percent(score.value)
         return f"{listed} lead with overlapping intervals; {share} of the expert by {title} ({basis})"

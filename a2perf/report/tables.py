@@ -22,6 +22,8 @@ ESTIMATED = ("estimated", "mixed")
 MISSING = "–"
 _MANY = 6
 """Columns of scores above which the type is smaller and the table scrolls."""
+_WIDTH, _MARGIN = 112, 5
+"""Of a drawn interval, in CSS pixels."""
 Align = Literal["left", "right"]
 LineKind = Literal["cells", "heading", "remark"]
 _NOTHING: Mapping[str, str] = MappingProxyType({})
@@ -94,7 +96,13 @@ class Text(msgspec.Struct, kw_only=True, frozen=True):
         return f"{line} {self.detail if self.detail.startswith(('[', '±')) else f'({self.detail})'}"
 
 
-Cell = Quantity | Pair | Text
+class Chips(msgspec.Struct, kw_only=True, frozen=True):
+    """Short remarks side by side: ``state`` is the tone of each, ``hint`` the explanation in a tooltip."""
+
+    chips: tuple[Text, ...]
+
+
+Cell = Quantity | Pair | Text | Chips
 
 
 class Column(msgspec.Struct, kw_only=True, frozen=True):
@@ -133,7 +141,8 @@ class Table(msgspec.Struct, kw_only=True, frozen=True):
 
     Attributes:
         name: id of a ranking on its page.
-        kind: rows of ``"cards"`` and of a ``"ranking"`` become cards on a narrow screen; readers can sort a ranking.
+        kind: rows of ``"cards"``, a ``"ranking"`` and the ``"overview"`` become cards on a narrow screen; readers can
+            sort a ranking.
         rows: a row of one cell is a heading or a remark over all columns.
         about: attributes of each row on a page, by name.
     """
@@ -142,18 +151,24 @@ class Table(msgspec.Struct, kw_only=True, frozen=True):
     caption: str
     columns: tuple[Column, ...]
     rows: tuple[tuple[Cell, ...], ...]
-    kind: Literal["plain", "scores", "cards", "ranking"] = "plain"
+    kind: Literal["plain", "scores", "cards", "ranking", "overview"] = "plain"
     about: tuple[Mapping[str, str], ...] = ()
 
 
 def ranking(
     caption: str, held: Iterable[tuple[Column, Iterable[Cell]]], about: Iterable[Mapping[str, str]], name: str = ""
 ) -> Table:
-    """Returns a ranking of columns with their cells; a column without any value is left out."""
+    """Returns a ranking of the columns ``with_values``."""
+    columns, rows = with_values(held)
+    return Table(name=name, caption=caption, columns=columns, rows=rows, kind="ranking", about=tuple(about))
+
+
+def with_values(
+    held: Iterable[tuple[Column, Iterable[Cell]]],
+) -> tuple[tuple[Column, ...], tuple[tuple[Cell, ...], ...]]:
+    """Returns the columns that hold a value, and the rows of their cells."""
     shown = [(column, cells) for column, of in held if not all(map(_is_empty, cells := list(of)))]
-    rows = tuple(zip(*(cells for _, cells in shown), strict=True))
-    heads = tuple(column for column, _ in shown)
-    return Table(name=name, caption=caption, columns=heads, rows=rows, kind="ranking", about=tuple(about))
+    return tuple(column for column, _ in shown), tuple(zip(*(cells for _, cells in shown), strict=True))
 
 
 def text_table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[Cell | str]], *, texts: int = 1) -> Table:
@@ -295,7 +310,7 @@ def _html_head(table: Table, column: Column) -> Markup:
 def _html_row(table: Table, kind: LineKind, row: tuple[Cell, ...], about: Mapping[str, str]) -> Markup:
     # joined as plain strings, every part escaped already: a large report has a hundred thousand of them
     of_row = "".join(f' {name}="{escape(value)}"' for name, value in about.items() if value)
-    opening = '<tr role="row"' if table.kind in ("cards", "ranking") else "<tr"
+    opening = "<tr" if table.kind in ("plain", "scores") else '<tr role="row"'
     if kind != "cells":
         tag = 'th scope="rowgroup"' if kind == "heading" else "td"
         spanned = f'<{tag} colspan="{len(table.columns)}">{_html_cell(row[0])}</{tag[:2]}>'
@@ -317,7 +332,34 @@ def _html_row(table: Table, kind: LineKind, row: tuple[Cell, ...], about: Mappin
     return Markup(f"{opening}{of_row}>{''.join(cells)}</tr>")
 
 
+def interval_bar(value: float, low: float | None, high: float | None, ends: tuple[float, float]) -> Markup:
+    """Draws a score with its interval on a scale with marks at 0 (floor) and 1 (expert).
+
+    Args:
+        ends: of the scale, from ``scale_of`` all scores that are drawn side by side.
+    """
+    least, most = ends
+
+    def at(value: float) -> str:
+        return f"{_MARGIN + (value - least) / (most - least) * (_WIDTH - 2 * _MARGIN):.1f}"
+
+    left, right = (value if low is None else low), (value if high is None else high)
+    return Markup(  # numbers only
+        f'<svg class="interval" width="{_WIDTH}" height="16" viewBox="0 0 {_WIDTH} 16" aria-hidden="true">'
+        f'<path class="scale" d="M{at(0)} 2v12M{at(1)} 2v12M{at(0)} 8H{at(1)}"/>'
+        f'<path class="range" d="M{at(left)} 8H{at(right)}"/><circle cx="{at(value)}" cy="8" r="3.6"/></svg>'
+    )
+
+
+def scale_of(scores: Iterable[float | None]) -> tuple[float, float]:
+    """Returns the ends of a scale that shows all scores, 0 and 1."""
+    known = [score for score in scores if score is not None]
+    return min([0.0, *known]), max([1.0, *known])
+
+
 def _is_empty(cell: Cell) -> bool:
+    if isinstance(cell, Chips):
+        return not cell.chips
     if isinstance(cell, Text):
         return cell.text == MISSING and not cell.warning
     first = cell.first if isinstance(cell, Pair) else cell
@@ -327,6 +369,11 @@ def _is_empty(cell: Cell) -> bool:
 def _html_cell(cell: Cell) -> str:
     if isinstance(cell, Text):
         return _html_text(cell)
+    if isinstance(cell, Chips):
+        drawn = Markup('<li class="chip {}" title="{}">{}</li>')
+        return Markup("<ul>{}</ul>").format(
+            Markup("").join(drawn.format(chip.state, chip.hint, chip.text) for chip in cell.chips)
+        )
     if isinstance(cell, Quantity):
         return Markup('<span class="cell">{}</span>').format(_html_quantity(cell))
     if cell.first.value is None:
@@ -391,6 +438,8 @@ def _cell_text(cell: Cell) -> str:
     """Returns a cell on one line, without the detail of a text."""
     if isinstance(cell, Text):
         return cell.line()
+    if isinstance(cell, Chips):
+        return ", ".join(chip.text for chip in cell.chips)
     if isinstance(cell, Quantity) or cell.first.value is None:
         return quantity_text(cell if isinstance(cell, Quantity) else cell.first)
     return f"{quantity_text(cell.first)} / {quantity_text(cell.second)}"

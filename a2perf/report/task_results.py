@@ -13,7 +13,8 @@ from a2perf.domains import domain_title, task_title
 from a2perf.metrics.scores import SeedGroup, score_group
 from a2perf.metrics.values import Profile
 from a2perf.plain_text import plain_text
-from a2perf.report.names import kind_summary, submission_kind, submission_title
+from a2perf.records import SubmissionInfo
+from a2perf.report.names import submission_title
 from a2perf.runs.bundles.layout import MODES
 from a2perf.runs.run import Run
 from a2perf.runs.seed_groups import SeedKey, grouped, seed_key
@@ -135,9 +136,8 @@ class Label:
 
     title: str
     name: str
-    kind: str = ""
-    kind_summary: str = ""
-    place: int = 0
+    info: SubmissionInfo
+    place: int
 
 
 def labels_of(settings: Sequence[TaskResults]) -> dict[str, Label]:
@@ -158,7 +158,7 @@ def labels_of(settings: Sequence[TaskResults]) -> dict[str, Label]:
     for place, name in enumerate(ordered):
         info = groups[name].runs[0].info
         title = f"{titles[name]} ({name})" if titles[name] in several and titles[name] != name else titles[name]
-        found[name] = Label(title, name, submission_kind(info), kind_summary(info.kind), place)
+        found[name] = Label(title, name, info, place)
     return found
 
 

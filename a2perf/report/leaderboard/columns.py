@@ -18,12 +18,11 @@ from a2perf.report.leaderboard.scoring import Entry, Score
 from a2perf.report.names import WITHOUT_MODEL
 from a2perf.report.numbers_text import Scale, normalised_text, row_scale, written
 from a2perf.report.ranks import DISTORTED_UNITS, ENERGY_UNITS, lacks_uncertainty, ordering_interval, rank_ranges
-from a2perf.report.tables import Text
+from a2perf.report.tables import Text, interval_bar, scale_of
 
 MODE_TITLES = {"train": "training", "inference": "evaluation", "generalization": "generalization"}
 _UNEVEN = 3.0
 """A mean latency of more medians than this is named."""
-_WIDTH, _MARGIN = 112, 5
 _NEVER_NEGATIVE = ("s", "kWh", "W", "bytes")
 
 
@@ -199,28 +198,15 @@ def score_cell(score: Score, ends: tuple[float, float] | None = None, *, best: b
         spread = None if interval is None else (interval[1] - interval[0]) / 2 or None
         number = written(score.value, row_scale([score.value], ""), spread, interval)
         text, detail = number._replace(spread="").text(), detail if interval is None else number.interval()
-    drawing = Markup("") if ends is None or not score.normalised else _interval_bar(score, score.value, *ends)
+    drawing = Markup("")
+    if ends is not None and score.normalised:
+        drawing = interval_bar(score.value, score.low, score.high, ends)
     return Text(text=text, detail=detail, sort=score.value, best=best, drawing=drawing)
 
 
-def _interval_bar(score: Score, value: float, least: float, most: float) -> Markup:
-    def at(value: float) -> str:
-        share = (min(max(value, least), most) - least) / (most - least)
-        return f"{_MARGIN + share * (_WIDTH - 2 * _MARGIN):.1f}"
-
-    low = value if score.low is None else score.low
-    high = value if score.high is None else score.high
-    return Markup(  # numbers only
-        f'<svg class="interval" width="{_WIDTH}" height="16" viewBox="0 0 {_WIDTH} 16" aria-hidden="true">'
-        f'<path class="scale" d="M{at(0)} 2v12M{at(1)} 2v12M{at(0)} 8H{at(1)}"/>'
-        f'<path class="range" d="M{at(low)} 8H{at(high)}"/><circle cx="{at(value)}" cy="8" r="3.6"/></svg>'
-    )
-
-
-def scale_of(scores: Sequence[Score]) -> tuple[float, float]:
+def scale_of_scores(scores: Iterable[Score]) -> tuple[float, float]:
     """Returns the ends of a scale that shows all scores, 0 and 1."""
-    ends = [end for score in scores for end in (score.low, score.high, score.value) if end is not None]
-    return min([0.0, *ends]), max([1.0, *ends])
+    return scale_of(end for score in scores for end in (score.low, score.high, score.value))
 
 
 def unit_text(scale: Scale) -> str:

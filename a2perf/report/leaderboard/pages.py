@@ -19,7 +19,7 @@ from a2perf.report.leaderboard.columns import (
     BoardColumn,
     entry_cell,
     ranks_by_cost,
-    scale_of,
+    scale_of_scores,
     scales_of,
     score_cell,
 )
@@ -39,7 +39,7 @@ from a2perf.report.leaderboard.site_map import (
     rank_range,
     result_sentence,
 )
-from a2perf.report.names import KIND_TITLES, kind_order, kind_summary, plain, slug, submission_kind, submission_title
+from a2perf.report.names import KIND_TITLES, badge, kind_order, plain, slug, submission_kind, submission_title
 from a2perf.report.page import embedded_json, render
 from a2perf.report.tables import MISSING, Cell, Column, Text, ranking, text_table
 
@@ -189,13 +189,6 @@ def who_cell(name: str, version: str, info: SubmissionInfo, top: str, warning: s
     )
 
 
-def badge(info: SubmissionInfo) -> Markup:
-    """Returns the badge of a submission's kind; empty if it states none."""
-    title = submission_kind(info)
-    drawn = Markup('<span class="badge" title="{}">{}</span>')
-    return drawn.format(kind_summary(info.kind), title) if title else Markup("")
-
-
 def signature_text(entry: Entry) -> str:
     """Returns the states of the signatures of an entry's runs, with counts if they differ."""
     states = [line.signature.state for line in entry.runs]
@@ -226,7 +219,7 @@ def _domain_table(table: DomainTable, page: ProtocolPage) -> dict[str, Any]:
     files = {task: f"{homes[id(board)]}#{board_anchor(board)}" for task, board in table.boards.items()}
     titles = {task: task_title(table.domain, task) if task else "Unknown task" for task in files}
     rows, several = table.rows, len(table.boards) > 1
-    ends = scale_of([s for row in rows for s in (row.score, *(of.entry.score for of in row.by_task.values()))])
+    ends = scale_of_scores([s for row in rows for s in (row.score, *(of.entry.score for of in row.by_task.values()))])
     columns: list[tuple[Column, Iterable[Cell]]] = [
         (_RANK, [Text(text=row.rank or MISSING) for row in rows]),
         (_SUBMISSION, [who_cell(row.name, row.version, row.info, "", row.reason) for row in rows]),
@@ -285,7 +278,11 @@ def _board(
 ) -> dict[str, Any]:
     anchor, entries = board_anchor(board), [row.entry for row in board.rows]
     main = [column for column in known if column.main and _has(board, column)]
-    best, scales, ends = leaders_of(board.rows), scales_of(board, main), scale_of([entry.score for entry in entries])
+    best, scales, ends = (
+        leaders_of(board.rows),
+        scales_of(board, main),
+        scale_of_scores([entry.score for entry in entries]),
+    )
     is_signed = any(signature_text(entry) != "unsigned" for entry in entries)
     reasons = ["; ".join(plain(reason, 160) for reason in entry.not_ranked[:2]) for entry in entries]
     who = [who_cell(e.name, e.version, e.info, "../", reason) for e, reason in zip(entries, reasons, strict=True)]

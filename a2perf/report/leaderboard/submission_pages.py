@@ -8,12 +8,19 @@ from a2perf.domains import domain_title, task_title, view_title
 from a2perf.metrics import registry
 from a2perf.metrics.application import returns
 from a2perf.records import SubmissionInfo
-from a2perf.report.leaderboard.columns import MODE_TITLES, BoardColumn, entry_cell, metric_cell, scale_of, score_cell
-from a2perf.report.leaderboard.pages import STYLES, badge, board_anchor, reproduction_text, signature_text
+from a2perf.report.leaderboard.columns import (
+    MODE_TITLES,
+    BoardColumn,
+    entry_cell,
+    metric_cell,
+    scale_of_scores,
+    score_cell,
+)
+from a2perf.report.leaderboard.pages import STYLES, board_anchor, reproduction_text, signature_text
 from a2perf.report.leaderboard.ranking import Board, Ranked
 from a2perf.report.leaderboard.scoring import Entry
 from a2perf.report.leaderboard.site_map import ProtocolPage, rank_range
-from a2perf.report.names import plain, submission_title
+from a2perf.report.names import badge, plain, submission_title
 from a2perf.report.page import render
 from a2perf.report.tables import Column, Table, Text, columns, ranking, text_table
 
@@ -112,7 +119,7 @@ def _ranks(
         (task, named),
         (protocol, [Text(text=entry.protocol or "none") for entry in entries]),
         (rank, ranks),
-        (score, [score_cell(entry.score, scale_of([entry.score])) for entry in entries]),
+        (score, [score_cell(entry.score, scale_of_scores([entry.score])) for entry in entries]),
         *((head, [cell if cell.sort is not None else Text() for cell in of]) for head, of in cells.items()),
     ]
     about = [{"class": "unranked" if entry.not_ranked else ""} for entry in entries]

@@ -11,9 +11,9 @@ import msgspec
 
 from a2perf.plain_text import safe_link
 from a2perf.records import SubmissionInfo
-from a2perf.report.leaderboard.pages import STYLES, badge
+from a2perf.report.leaderboard.pages import STYLES
 from a2perf.report.leaderboard.scoring import Entry
-from a2perf.report.names import slug, submission_title
+from a2perf.report.names import badge, slug, submission_title
 from a2perf.report.numbers_text import row_scale, written
 from a2perf.report.page import render
 from a2perf.report.tables import MISSING, Cell, Column, Table, Text, columns, ranking, text_table
