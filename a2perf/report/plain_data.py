@@ -17,7 +17,7 @@ from a2perf.report.markdown import FIGURES
 from a2perf.report.run_numbers import Measure
 from a2perf.report.run_sections import RunSection
 from a2perf.report.score_tables import CATEGORIES
-from a2perf.report.tables import csv_text, exact
+from a2perf.report.tables import Quantity, csv_text, exact
 from a2perf.runs.bundles.layout import MODES
 from a2perf.runs.run import noise
 
@@ -48,6 +48,7 @@ CSV_COLUMNS = (
     "method",
     "note",
 )
+_OF_NUMBER = ("value", "unit", "spread", "spread_kind", "n", "direction", "provenance", "condition", "method", "note")
 
 
 class ReportedScore(Record, kw_only=True):
@@ -153,10 +154,15 @@ def report_record(report: Report) -> ReportRecord:
 
 def tables_csv(report: Report) -> str:
     """Returns every number of a report as CSV, one per row."""
-    rows = [row for section in report.settings for row in _score_rows(section)]
+    rows: list[dict[str, Any]] = []
+    for setting in report.settings:
+        for of in _scores(setting):
+            group = {"level": "algorithm", "submission": of.algorithm, "mode": of.mode, "category": of.category}
+            where = {"domain": setting.setting.domain, "task": of.task or setting.setting.task}
+            rows.append(group | where | {"best": "yes" if of.best else ""} | _cells(of.score.name, of.score))
     for section in report.runs():
-        run, manifest, identity = section.run, section.run.manifest, section.run.identity
-        common: dict[str, Any] = {
+        run, identity = section.run, section.run.identity
+        common = {
             "level": "run",
             "run": run.root,
             "mode": run.mode,
@@ -165,12 +171,28 @@ def tables_csv(report: Report) -> str:
             "domain": identity.domain,
             "task": identity.task,
             "env_fingerprint": identity.fingerprint,
-            "seed": "" if identity.seed is None else identity.seed,
+            "seed": _cell(identity.seed),
+            "env_id": "" if run.manifest is None else run.manifest.env_id or "",
         }
-        if manifest is not None:
-            common["env_id"] = manifest.env_id or ""
-        rows += [{**common, **_measure_cells(measure)} for measure in section.measures] or [common]
+        for one in section.measures:
+            where = {"category": one.category, "mode": one.mode} | ({} if one.task is None else {"task": one.task})
+            rows.append(common | where | _cells(one.key, one.quantity))
+        if not section.measures:
+            rows.append(common)
     return csv_text(CSV_COLUMNS, rows)
+
+
+def _cells(name: str, number: MetricValue | Quantity) -> dict[str, str]:
+    cells = {"measure": name} | {key: _cell(getattr(number, key, None)) for key in _OF_NUMBER}
+    if isinstance(number, MetricValue):
+        low, high = number.interval or (None, None)
+        cells |= {"low": _cell(low), "high": _cell(high), "note": "; ".join(number.notes)}
+        cells["provenance"] *= number.value is not None
+    return cells
+
+
+def _cell(value: float | str | None) -> str:
+    return exact(value) if isinstance(value, float) else "" if value is None else str(value)
 
 
 def _scores(section: SettingSection) -> list[ReportedScore]:
@@ -210,39 +232,6 @@ def _reported_setting(section: SettingSection) -> ReportedSetting:
     )
 
 
-def _score_rows(section: SettingSection) -> list[dict[str, Any]]:
-    setting = section.setting
-    rows = []
-    for entry in _scores(section):
-        score = entry.score
-        low, high = score.interval or (None, None)
-        rows.append(
-            {
-                "level": "algorithm",
-                "submission": entry.algorithm,
-                "mode": entry.mode,
-                "domain": setting.domain,
-                "task": entry.task or setting.task,
-                "category": entry.category,
-                "measure": score.name,
-                "value": exact(score.value),
-                "unit": score.unit,
-                "spread": exact(score.spread),
-                "spread_kind": score.spread_kind or "",
-                "low": exact(low),
-                "high": exact(high),
-                "n": score.n,
-                "best": "yes" if entry.best else "",
-                "direction": score.direction,
-                "provenance": score.provenance if score.value is not None else "",
-                "condition": score.condition or "",
-                "method": score.method or "",
-                "note": "; ".join(score.notes),
-            }
-        )
-    return rows
-
-
 def _reported_run(section: RunSection) -> ReportedRun:
     run, manifest = section.run, section.run.manifest
     reported = ReportedRun(
@@ -261,18 +250,3 @@ def _reported_run(section: RunSection) -> ReportedRun:
         for name in ("domain", "task", "env_id", "env_fingerprint", "root_seed", "exit_code", "exit_reason", "failure"):
             setattr(reported, name, getattr(manifest, name))
     return reported
-
-
-def _measure_cells(measure: Measure) -> dict[str, Any]:
-    quantity = measure.quantity
-    texts = {name: getattr(quantity, name) or "" for name in ("unit", "spread_kind", "provenance", "method", "note")}
-    cells: dict[str, Any] = {
-        **texts,
-        "category": measure.category,
-        "mode": measure.mode,
-        "measure": measure.key,
-        "value": exact(quantity.value),
-        "spread": exact(quantity.spread),
-        "n": "" if quantity.n is None else quantity.n,
-    }
-    return cells if measure.task is None else {**cells, "task": measure.task}
