@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from a2perf.api.views.table import ESTIMATED_MARK, WIDTH
+from a2perf.api.views.table import WIDTH
 from a2perf.metrics import registry
 from a2perf.metrics.values import NORMALISED, Lead, MetricValue
 from a2perf.plain_text import plain_text, terminal_text
+from a2perf.report.names import MODE_TITLES
 from a2perf.report.numbers_text import (
     Scale,
     counted,
     interval_text,
+    marks_of,
     normalised_text,
     rounded_text,
     sample_text,
@@ -31,7 +33,6 @@ if TYPE_CHECKING:
 
 _MOST_CONDITIONS = 20
 _DIGITS = 8
-MODE_NAMES = {"train": "training", "inference": "inference", "generalization": "generalization"}
 
 
 class ShownValue(MetricValue, kw_only=True, frozen=True):
@@ -144,9 +145,7 @@ class ScoredGroup:
         entry = self.entry
         where = "/".join(part for part in (entry["domain"], entry["task"]) if part)
         view = f", observes {entry['view']}" if entry["view"] else ""
-        return (
-            f"{entry['algorithm']}, {MODE_NAMES.get(self.mode, self.mode)}" + (f" on {where}" if where else "") + view
-        )
+        return f"{entry['algorithm']}, {MODE_TITLES[self.mode]}" + (f" on {where}" if where else "") + view
 
     def lines(self, *, every: bool = False) -> list[str]:
         """Returns title, conditions and the main metrics that have a value, or every metric."""
@@ -232,8 +231,7 @@ def text_line(title: str, number: str, remark: str = "") -> str:
 def number_text(shown: MetricValue) -> str:
     """Returns a value with its spread and unit, rounded as in reports; ≈ marks a model's estimate."""
     assert shown.value is not None
-    mark = ESTIMATED_MARK if shown.provenance in ("estimated", "mixed") else ""
-    return mark + rounded_text(shown.value, shown.unit, shown.spread)
+    return f"{marks_of(shown.provenance)[0]} {rounded_text(shown.value, shown.unit, shown.spread)}".lstrip()
 
 
 def normalised_number(score: NormalisedReturn) -> str:

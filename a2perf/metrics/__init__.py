@@ -10,11 +10,19 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from a2perf.metrics.definition import Metric, metric
-    from a2perf.metrics.registry import all_metrics, rank, score, select
-    from a2perf.metrics.runs_in_mode import ScoredRuns, scored_runs
-    from a2perf.metrics.scores import score_runs
-    from a2perf.metrics.values import Lead, MetricResult, MetricValue, RunNumber
+    from a2perf.metrics.definition import Metric as Metric
+    from a2perf.metrics.definition import metric as metric
+    from a2perf.metrics.registry import all_metrics as all_metrics
+    from a2perf.metrics.registry import rank as rank
+    from a2perf.metrics.registry import score as score
+    from a2perf.metrics.registry import select as select
+    from a2perf.metrics.runs_in_mode import ScoredRuns as ScoredRuns
+    from a2perf.metrics.runs_in_mode import scored_runs as scored_runs
+    from a2perf.metrics.scores import score_runs as score_runs
+    from a2perf.metrics.values import Lead as Lead
+    from a2perf.metrics.values import MetricResult as MetricResult
+    from a2perf.metrics.values import MetricValue as MetricValue
+    from a2perf.metrics.values import RunNumber as RunNumber
 
 _HOMES = {
     "Lead": "values",
@@ -31,21 +39,7 @@ _HOMES = {
     "scored_runs": "runs_in_mode",
     "select": "registry",
 }
-__all__ = [
-    "Lead",
-    "Metric",
-    "MetricResult",
-    "MetricValue",
-    "RunNumber",
-    "ScoredRuns",
-    "all_metrics",
-    "metric",
-    "rank",
-    "score",
-    "score_runs",
-    "scored_runs",
-    "select",
-]
+__all__ = list(_HOMES)
 
 
 def __getattr__(name: str) -> Any:

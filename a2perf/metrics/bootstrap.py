@@ -54,16 +54,6 @@ def aggregate_mean(scores: Values) -> Values:
     return np.asarray(scores.mean(axis=(-2, -1)))
 
 
-def aggregate_median(scores: Values) -> Values:
-    """Median over tasks of the mean over runs of ``(..., runs, tasks)``."""
-    return np.asarray(np.median(scores.mean(axis=-2), axis=-1))
-
-
-def aggregate_optimality_gap(scores: Values, gamma: float = 1.0) -> Values:
-    """Mean shortfall below ``gamma`` over runs and tasks of ``(..., runs, tasks)``."""
-    return np.asarray(gamma - np.minimum(scores, gamma).mean(axis=(-2, -1)))
-
-
 def bootstrap(
     scores: ArrayLike,
     aggregate: Aggregate = aggregate_iqm,

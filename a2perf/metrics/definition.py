@@ -1,10 +1,5 @@
 """How a metric is written: a function of a run with the decorator ``metric``; everything over runs is done here.
 
-    @metric(unit="s", direction="min", source="recorded by the trackers")
-    def processor_time(run: Run) -> float | None:
-        \"\"\"Processor time of the process tree.\"\"\"
-        return run.tracking.cpu_seconds
-
 Each run's number first, then mean, standard deviation and interval over runs. A number that exists only across runs
 (a dispersion, a score over several tasks) is a function of ``ScoredRuns`` with ``across=True``.
 """
@@ -85,11 +80,7 @@ class Metric:
     of_runs: OfRuns
 
     def __call__(self, run: Run) -> float | RunNumber | None:
-        """Returns one run's number.
-
-        Raises:
-            TypeError: the metric exists only across runs.
-        """
+        """Returns one run's number; a TypeError if the metric exists only across runs."""
         if self.of_run is None:
             raise TypeError(f"{self.name} exists only across runs; call its score()")
         return self.of_run(run)
@@ -148,11 +139,9 @@ def metric(
     """Makes a metric of a function; arguments as for ``Metric``.
 
     Args:
-        name: by default the function's.
-        label: by default the name with spaces.
-        title: by default the label.
+        name, label, title, formula: by default the function's name, that with spaces, the label, and the first line of
+            the function's docstring.
         provenance: of its numbers, unless a ``RunNumber`` states its own.
-        formula: by default the first line of the function's docstring.
         across: whether the function takes ``ScoredRuns`` and a profile and returns a ``MetricResult``; by default it
             takes a ``Run`` and returns its number, or None if the run did not record it.
     """
@@ -208,10 +197,10 @@ def numbers_over_runs(
     provenance: str = AS_RECORDED,
     units: Sequence[Sequence[int]] = (),
 ) -> MetricResult:
-    """Returns the mean over runs of one number per run, with spread, interval, provenance, method and notes.
+    """Returns the mean over runs of one number per run, None or NaN where a run did not record it.
 
-    A number is None or NaN where a run did not record it; ``provenance`` is that of numbers that do not state theirs.
-    Spread and interval are over ``ScoredRuns.units``, without them over runs.
+    ``provenance`` is that of numbers that do not state theirs. Spread and interval are over ``ScoredRuns.units``,
+    without them over runs.
     """
     default = "measured" if provenance == AS_RECORDED else provenance
     every = [number if isinstance(number, RunNumber) else RunNumber(number) for number in numbers]
@@ -237,10 +226,7 @@ def numbers_over_runs(
 
 
 def with_uncertainty(number: RunNumber, unsure: EnergyUncertainty, kwh: float) -> RunNumber:
-    """Returns a run's number with the uncertainty of the energy that it is proportional to.
-
-    The number is the energy itself, a power or a part of it.
-    """
+    """Returns a run's number with the uncertainty of the energy that it is proportional to, such as a power."""
     expanded = recorded(unsure.expanded_kwh)
     if expanded is None or number.value is None:
         return number

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, get_args
+from typing import Any
 
 from a2perf.constants import SystemMetrics
 from a2perf.errors import ConfigError, UserError, did_you_mean
@@ -22,7 +22,7 @@ from a2perf.metrics.profiles.reliability import METRICS as RELIABILITY
 from a2perf.metrics.profiles.reliability import metric_name
 from a2perf.metrics.runs_in_mode import ScoredRuns
 from a2perf.metrics.statistics import ranks
-from a2perf.metrics.values import NORMALISED, Category, Lead, MetricResult, MetricValue, Profile, profile_named
+from a2perf.metrics.values import CATEGORIES, NORMALISED, Lead, MetricResult, MetricValue, Profile, profile_named
 from a2perf.plugins import RejectedPlugin, load_plugins
 
 GROUP = "a2perf.metrics"
@@ -145,7 +145,7 @@ def _matching(wanted: object, known: Mapping[str, Metric]) -> Sequence[Metric]:
     if isinstance(wanted, Metric):
         return [wanted]
     name = metric_name(wanted)
-    if name in get_args(Category):
+    if name in CATEGORIES:
         return [metric for metric in known.values() if metric.category == name]
     return [known[resolve(name, known)]]
 

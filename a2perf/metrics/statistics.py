@@ -1,8 +1,8 @@
 """Descriptive statistics that the metrics are made of, each a function from an array to numbers.
 
 Percentiles interpolate linearly between order statistics. Sources: dispersion, conditional value at risk and drawdown
-as in Chan et al., "Measuring the Reliability of Reinforcement Learning Algorithms" (ICLR 2020); interquartile mean and
-optimality gap as in Agarwal et al., "Deep RL at the Edge of the Statistical Precipice" (NeurIPS 2021).
+as in Chan et al., "Measuring the Reliability of Reinforcement Learning Algorithms" (ICLR 2020); interquartile mean as
+in Agarwal et al., "Deep RL at the Edge of the Statistical Precipice" (NeurIPS 2021).
 """
 
 from __future__ import annotations

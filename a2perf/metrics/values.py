@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import msgspec
 
 from a2perf.errors import ConfigError, did_you_mean
 
 Category = Literal["application", "reliability", "system", "data"]
+CATEGORIES: tuple[Category, ...] = get_args(Category)
 Direction = Literal["max", "min", "none"]
 Profile = Literal["upstream", "corrected"]
 NORMALISED = "normalised_score"

@@ -21,7 +21,7 @@ from a2perf.report.figures.compared_charts import Lines
 from a2perf.report.figures.drawing import Chart, interactive
 from a2perf.report.numbers_text import normalised_text
 from a2perf.report.references import run_means, scored_task
-from a2perf.report.tables import Table, Text, columns
+from a2perf.report.tables import Table, Text, text_table
 from a2perf.report.task_results import Label, TaskResults, title_of
 
 REPETITIONS = 5000
@@ -88,7 +88,7 @@ def _across(
         domain_title=referenced[0][0].domain_title,
         tasks=tasks,
         task_titles=titles,
-        table=_table(anchor, algorithms, labels, estimates, left_out),
+        table=_table(algorithms, labels, estimates, left_out),
         scores=scores,
         estimates=estimates,
         chart=_chart(anchor, labels, scores, titles) if scores else None,
@@ -124,29 +124,24 @@ def _reason(counts: Sequence[tuple[str, int]]) -> str:
 
 
 def _table(
-    name_of_table: str,
     algorithms: Sequence[str],
     labels: Mapping[str, Label],
     estimates: dict[str, Estimate],
     left_out: dict[str, str],
 ) -> Table:
-    heads = columns(
-        {"submission": "Submission"},
-        {"iqm": "IQM of normalised scores", "interval": "95 % interval", "runs": "Runs per task"},
-    )
-    rows: list[tuple[Text, ...]] = []
+    rows: list[tuple[Text | str, ...]] = []
     for name in sorted(algorithms, key=lambda name: -estimates[name].value if name in estimates else np.inf):
         title = title_of(labels, name)
         if name not in estimates:
-            rows.append((Text(text=title), Text(text="–", detail=left_out[name]), Text(text="–"), Text(text="–")))
+            rows.append((title, Text(detail=left_out[name]), Text(), Text()))
             continue
         estimate = estimates[name]
         between = "needs 2 runs per task"
         if estimate.low is not None:
             between = f"[{normalised_text(estimate.low)}, {normalised_text(estimate.high)}]"
-        cells = (title, normalised_text(estimate.value), between, str(estimate.n))
-        rows.append(tuple(Text(text=cell) for cell in cells))
-    return Table(name=name_of_table, caption="Submissions over all tasks", columns=heads, rows=tuple(rows))
+        rows.append((title, normalised_text(estimate.value), between, str(estimate.n)))
+    heads = ("Submission", "IQM of normalised scores", "95 % interval", "Runs per task")
+    return text_table("Submissions over all tasks", heads, rows)
 
 
 def _chart(anchor: str, labels: Mapping[str, Label], scores: dict[str, Values], titles: Sequence[str]) -> Chart:

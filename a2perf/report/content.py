@@ -19,10 +19,11 @@ from a2perf.report import provenance
 from a2perf.report.across_tasks import AcrossTasks, across_tasks
 from a2perf.report.figures.drawing import Chart
 from a2perf.report.figures.setting_charts import charts_of_setting
+from a2perf.report.names import MODE_TITLES
 from a2perf.report.numbers_text import counted
 from a2perf.report.own_sections import ReportSection, added_sections
 from a2perf.report.run_sections import RootSection, RunSection, root_section, run_table
-from a2perf.report.score_tables import MODE_WORDS, ScoreTable, score_table
+from a2perf.report.score_tables import ScoreTable, score_table
 from a2perf.report.summary import FirstScreen, summary_of
 from a2perf.report.tables import Table
 from a2perf.report.task_results import Label, TaskResults, labels_of, results_by_task, title_of
@@ -185,7 +186,7 @@ def conditions_of_setting(
     found = []
     names = {row.name: row.label for row in table.rows()}
     for group in groups:
-        where = f"{title_of(labels, group.algorithm)}, {MODE_WORDS[group.mode]} on {title}"
+        where = f"{title_of(labels, group.algorithm)}, {MODE_TITLES[group.mode]} on {title}"
         texts = dict.fromkeys(group.conditions)
         for value in group.scores.values():
             if (value.condition or "").startswith("failed"):
@@ -202,7 +203,7 @@ def conditions_of_setting(
     for section in table.sections:
         for row in section.rows:
             if row.remark:
-                found.append(Condition(title, f"#{anchor}", f"{row.label}, {MODE_WORDS[section.mode]}, {row.remark}"))
+                found.append(Condition(title, f"#{anchor}", f"{row.label}, {MODE_TITLES[section.mode]}, {row.remark}"))
     return found
 
 

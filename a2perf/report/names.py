@@ -26,6 +26,7 @@ KIND_TITLES = {
 }
 """Badge of each kind, in the order in which kinds are listed."""
 
+MODE_TITLES = {"train": "training", "inference": "inference", "generalization": "generalization"}
 WITHOUT_MODEL = "without the model"
 """Note on the energy of a submission with a language model: what the server of the model used is not known."""
 

@@ -38,6 +38,8 @@ _SCALES: dict[str, tuple[tuple[float, float, str], ...]] = {
 }
 DIMENSIONLESS = "1"
 """Unit of a pure number, which is printed without it."""
+ESTIMATED = {"estimated": "estimated by a model", "mixed": "measured in some runs, estimated in others"}
+"""Provenances that are marked with ≈; everything else was measured or recorded."""
 _SMALL, _LARGE = 0.01, 1e7
 _DIGITS, _MEASURED_DIGITS = (4, 6), (3, 4)
 """Most significant digits without and beside a spread; an instrument's numbers carry fewer."""
@@ -50,14 +52,6 @@ _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _MINUS = "−"
 
 
-class Rounded(NamedTuple):
-    """A number ready to print: value and spread in the same unit; the spread is empty when there is none."""
-
-    value: str
-    spread: str
-    unit: str
-
-
 class Scale(NamedTuple):
     """One unit for a whole row or column: numbers are divided by ``factor`` and named ``unit``."""
 
@@ -66,37 +60,28 @@ class Scale(NamedTuple):
 
 
 class Written(NamedTuple):
-    """A number of a row, ready to print in any format; all parts have the unit of the row's scale.
+    """A number ready to print in any format; all parts have one unit.
 
     Attributes:
         value, spread, low, high: with a minus sign where negative; empty when there is none.
-        exponent: power of ten that all of them are multiplied by, or None.
+        power: power of ten that all of them are multiplied by, ``"× 10⁻⁶"``, or ``""``.
     """
 
+    unit: str
     value: str
-    spread: str
-    low: str
-    high: str
-    exponent: int | None
-
-    def value_and_spread(self) -> str:
-        """Returns ``1.20 ± 0.05``, in round brackets where a power of ten follows."""
-        bare = f"{self.value} ± {self.spread}" if self.spread else self.value
-        return f"({bare})" if self.spread and self.exponent is not None else bare
-
-    def power(self) -> str:
-        """Returns ``× 10⁻⁶``, empty without a power of ten."""
-        return "" if self.exponent is None else f"× {power_of_ten(self.exponent)}"
+    spread: str = ""
+    low: str = ""
+    high: str = ""
+    power: str = ""
 
     def text(self) -> str:
         """Returns value, spread and power of ten as ``(1.20 ± 0.05) × 10⁻⁶``."""
-        return " ".join(part for part in (self.value_and_spread(), self.power()) if part)
+        bare = f"{self.value} ± {self.spread}" if self.spread else self.value
+        return f"({bare}) {self.power}" if self.spread and self.power else f"{bare} {self.power}".rstrip()
 
     def interval(self) -> str:
         """Returns ``[1.10, 1.30]``, with the power of ten; empty when there is none."""
-        if not self.low:
-            return ""
-        return " ".join(part for part in (f"[{self.low}, {self.high}]", self.power()) if part)
+        return f"[{self.low}, {self.high}] {self.power}".rstrip() if self.low else ""
 
 
 def power_of_ten(exponent: int) -> str:
@@ -123,41 +108,37 @@ def row_scale(values: Iterable[float], unit: str) -> Scale:
 def written(
     value: float, scale: Scale, spread: float | None = None, interval: tuple[float, float] | None = None
 ) -> Written:
-    """Rounds a value of a row, its spread and its interval alike.
+    """Rounds a value, its spread and its interval alike.
 
     Args:
         value: in the unit before scaling, as are the others; NaN and infinities are written as words.
         spread: None or not finite when there is none.
-        interval: ``(low, high)``, None when there is none.
     """
-    if not math.isfinite(value):
-        return Written(_not_finite(value), "", "", "", None)
     value = 0.0 if abs(value) <= _ZERO else value / scale.factor
-    if not math.isfinite(value):
-        return Written(_not_finite(value), "", "", "", None)
+    if math.isnan(value):
+        return Written(scale.unit, "not a number")
+    if math.isinf(value):
+        return Written(scale.unit, "∞" if value > 0 else f"{_MINUS}∞")
     spread = spread / scale.factor if spread is not None and math.isfinite(spread) else None
     if spread is not None and spread < _ROUNDING * abs(value):
         spread = 0.0
     ends = [end / scale.factor for end in interval] if interval is not None else []
     largest = max(abs(value), spread or 0.0)
-    exponent = None
+    power = ""
     if 0 < largest < _SMALL or largest >= _LARGE:
         exponent = math.floor(math.log10(largest))
         value, spread = value / 10.0**exponent, None if spread is None else spread / 10.0**exponent
-        ends = [end / 10.0**exponent for end in ends]
+        ends, power = [end / 10.0**exponent for end in ends], f"× {power_of_ten(exponent)}"
     decimals = _decimals(value, spread, scale.unit)
-    if exponent is not None:
-        decimals = min(max(decimals or 0, 2), 4)
+    if power:
+        decimals = min(max(decimals, 2), 4)
     low, high = [_write(end, decimals) for end in ends] or ("", "")
     beside = "" if spread is None else "0" if spread == 0 else _write(spread, decimals)
-    return Written(_write(value, decimals), beside, low, high, exponent)
+    return Written(scale.unit, _write(value, decimals), beside, low, high, power)
 
 
-def _decimals(value: float, spread: float | None, unit: str) -> int | None:
-    """Returns the decimals of a value: down to its spread's second digit, within the digits that the unit allows.
-
-    None without a spread where powers of ten read better.
-    """
+def _decimals(value: float, spread: float | None, unit: str) -> int:
+    """Returns the decimals of a value: down to its spread's second digit, within the digits that the unit allows."""
     without, beside = _MEASURED_DIGITS if unit in _MEASURED else _DIGITS
     magnitude = abs(value)
     if spread:
@@ -165,27 +146,24 @@ def _decimals(value: float, spread: float | None, unit: str) -> int | None:
         return min(max(0, 1 - math.floor(math.log10(spread))), finest)
     if value == 0:
         return 0
-    if magnitude < _SMALL or magnitude >= _LARGE:
-        return None
     if magnitude == round(magnitude) and magnitude < 1e5:
         return 0
     return max(0, without - 1 - math.floor(math.log10(magnitude)))
 
 
-def rounded(value: float, unit: str, spread: float | None = None) -> Rounded:
-    """Scales, rounds and writes a value and its spread.
+def rounded(value: float, unit: str, spread: float | None = None) -> Written:
+    """Scales and rounds one value and its spread, both in ``unit``; as ``written``, with a unit that suits this value.
 
-    Args:
-        value: in ``unit``; NaN and infinities are written as words.
-        unit: seconds (``"s"``), ``"bytes"``, ``"kWh"`` and ``"J"`` are scaled, all others kept.
-        spread: in ``unit``.
+    Seconds (``"s"``), ``"bytes"``, ``"kWh"`` and ``"J"`` are scaled, all other units kept.
     """
     factor, name = _scale(value if value != 0 else (spread or 0.0), unit) if math.isfinite(value) else (1.0, unit)
-    number = written(value, Scale(factor, name), spread)
-    if number.exponent is None:
-        return Rounded(number.value, number.spread, name)
-    beside = "" if spread is None or not math.isfinite(spread) else _write(spread / factor, None)
-    return Rounded(_write(value / factor, None), beside, name)
+    return written(value, Scale(factor, name), spread)
+
+
+def marks_of(provenance: str | None, *, noisy: bool = False) -> tuple[str, str]:
+    """Returns the marks before a number and what they mean: ≈ estimated by a model, ⚠ measured on a noisy host."""
+    estimated, doubtful = ESTIMATED.get(provenance or "", ""), "measured on a noisy host" if noisy else ""
+    return "≈" * bool(estimated) + "⚠" * noisy, ", ".join(filter(None, (estimated, doubtful)))
 
 
 def counted(count: int, noun: str) -> str:
@@ -213,8 +191,7 @@ def sample_text(policies: Sequence[str], episodes: Sequence[int]) -> str:
 def rounded_text(value: float, unit: str = "", spread: float | None = None) -> str:
     """Returns a value with its spread and unit, each as in ``rounded``: ``"12.3 ± 0.4 ms"``."""
     number = rounded(float(value), unit, spread)
-    beside = f" ± {number.spread}" if number.spread else ""
-    return f"{number.value}{beside} {number.unit}".rstrip()
+    return f"{number.text()} {number.unit}".rstrip()
 
 
 def interval_text(interval: tuple[float, float] | None) -> str:
@@ -241,23 +218,9 @@ def _scale(value: float, unit: str) -> tuple[float, str]:
     raise AssertionError("the last scale starts at zero")
 
 
-def _write(value: float, decimals: int | None) -> str:
-    if decimals is not None:
-        text = f"{abs(value):.{decimals}f}"
-        whole, _, fraction = text.partition(".")
-        if len(whole) > 4:
-            whole = f"{int(whole):,}".replace(",", "\u202f")
-        text = whole if not fraction else f"{whole}.{fraction}"
-        is_zero = not any(digit in "123456789" for digit in text)
-    elif value == 0:
-        text, is_zero = "0", True
-    else:
-        mantissa, exponent = f"{abs(value):.2e}".split("e")
-        text, is_zero = f"{mantissa}\u202f×\u202f10{str(int(exponent)).translate(_SUPERSCRIPT)}", False
-    return f"{_MINUS}{text}" if value < 0 and not is_zero else text
-
-
-def _not_finite(value: float) -> str:
-    if math.isnan(value):
-        return "not a number"
-    return "∞" if value > 0 else f"{_MINUS}∞"
+def _write(value: float, decimals: int) -> str:
+    text = f"{abs(value):.{decimals}f}"
+    whole, point, fraction = text.partition(".")
+    if len(whole) > 4:
+        whole = f"{int(whole):,}".replace(",", "\u202f")
+    return f"{_MINUS if value < 0 and float(text) else ''}{whole}{point}{fraction}"

@@ -10,13 +10,12 @@ from typing import Any
 
 from a2perf._version import __version__
 from a2perf.metrics.bootstrap import Estimate
-from a2perf.metrics.values import MetricValue
+from a2perf.metrics.values import CATEGORIES, MetricValue
 from a2perf.records import SCHEMA, Failure, Record
 from a2perf.report.content import Report, SettingSection
 from a2perf.report.markdown import FIGURES
 from a2perf.report.run_numbers import Measure
 from a2perf.report.run_sections import RunSection
-from a2perf.report.score_tables import CATEGORIES
 from a2perf.report.tables import Quantity, csv_text, exact
 from a2perf.runs.bundles.layout import MODES
 from a2perf.runs.run import noise

@@ -11,7 +11,7 @@ from a2perf.metrics.scores import SeedGroup
 from a2perf.plain_text import plain_text
 from a2perf.records import Manifest
 from a2perf.report.numbers_text import sample_text
-from a2perf.report.tables import Quantity, Table, Text, columns, quantity_text
+from a2perf.report.tables import Quantity, Table, Text, quantity_text, text_table
 from a2perf.report.task_results import Label, TaskResults, title_of
 from a2perf.runs.bundles.layout import EARLIER_CONFIG
 from a2perf.runs.run import Run, noise, tracking_reports
@@ -19,20 +19,18 @@ from a2perf.runs.run import Run, noise, tracking_reports
 _HASH_DIGITS = 16
 
 
-def record_table(anchor: str, run: Run) -> Table:
+def record_table(run: Run) -> Table:
     """Returns what a reader needs to judge the run or to repeat it, as names and values."""
     rows = [] if run.manifest is None else _record(run, run.manifest)
-    cells = tuple((Text(text=name), Text(text=plain_text(value), code=code)) for name, value, code in rows if value)
-    heads = columns({"what": "What", "value": "Value"})
-    return Table(name=f"{anchor}-record", caption="Record of the run", columns=heads, rows=cells)
+    cells = [(name, Text(text=plain_text(value), code=code)) for name, value, code in rows if value]
+    return text_table("Record of the run", ("What", "Value"), cells, texts=2)
 
 
 def sources_table(settings: Sequence[TaskResults], labels: Mapping[str, Label], links: Mapping[str, str]) -> Table:
     """Returns where the numbers of each group come from: seeds, code, environment, host, confinement."""
-    titles = ("Runs", "Seeds", "Code", "Environment", "Host", "Confined by", "a2perf")
-    rows = tuple(_source_row(setting, group, labels, links) for setting in settings for group in setting.groups)
-    heads = columns({title.lower().replace(" ", "_"): title for title in titles})
-    return Table(name="sources", caption="Where the numbers come from", columns=heads, rows=rows, kind="cards")
+    heads = ("Runs", "Seeds", "Code", "Environment", "Host", "Confined by", "a2perf")
+    rows = [_source_row(setting, group, labels, links) for setting in settings for group in setting.groups]
+    return text_table("Where the numbers come from", heads, rows, texts=len(heads), kind="cards")
 
 
 def _source_row(

@@ -23,9 +23,9 @@ from a2perf.report import provenance
 from a2perf.report.figures.drawing import Chart
 from a2perf.report.figures.run_charts import charts_of
 from a2perf.report.names import submission_title
-from a2perf.report.numbers_text import counted
+from a2perf.report.numbers_text import counted, rounded_text
 from a2perf.report.run_numbers import Measure, find, measures
-from a2perf.report.tables import Cell, Pair, Quantity, Table, Text, columns
+from a2perf.report.tables import MISSING, Cell, Column, Quantity, Table, Text, text_table
 from a2perf.runs.bundles import layout
 from a2perf.runs.run import Run
 from a2perf.runs.tracking_record import COMPONENTS, CONTRIBUTIONS, recorded
@@ -126,13 +126,13 @@ def _run_section(run: Run, new_name: Names, profile: Profile, page: str) -> RunS
         state=run.state,
         state_text=f"{run.state}: {failed.kind.value}" if failed is not None else run.state,
         measures=found,
-        numbers=_numbers_table(anchor, found),
-        phases=_phases_table(anchor, run),
-        uncertainties=uncertainty_table(anchor, run),
+        numbers=_numbers_table(found),
+        phases=_phases_table(run),
+        uncertainties=uncertainty_table(run),
         endings=_endings(run),
         charts=[] if page else charts_of(anchor, run),
         pictures=_pictures(run, 1 if page else MAX_MEDIA, draws=not page),
-        record=provenance.record_table(anchor, run),
+        record=provenance.record_table(run),
         conditions=provenance.conditions(run),
         failure_lines=failure_lines,
         failure_text=failure_text,
@@ -141,19 +141,9 @@ def _run_section(run: Run, new_name: Names, profile: Profile, page: str) -> RunS
 
 def run_table(runs: Sequence[RunSection]) -> Table:
     """Returns the table of all runs, one row each."""
-    heads = columns(
-        {"run": "Run", "state": "State", "environment": "Environment"},
-        {
-            "return": "Return",
-            "episode_length": "Length",
-            "latency": "Latency",
-            "energy": "Energy",
-            "memory_peak": memory_rss_peak.title,
-            wall_clock.name: wall_clock.title,
-        },
-    )
-    rows = tuple(_summary_row(run) for run in runs)
-    return Table(name="summary", caption="All runs", columns=heads, rows=rows, kind="cards")
+    costs = ("Latency", "Energy", memory_rss_peak.title, wall_clock.title)
+    heads = ("Run", "State", "Environment", "Return", "Length", *costs)
+    return text_table("All runs", heads, map(_summary_row, runs), texts=3, kind="cards")
 
 
 def _summary_row(section_of: RunSection) -> tuple[Cell, ...]:
@@ -168,58 +158,45 @@ def _summary_row(section_of: RunSection) -> tuple[Cell, ...]:
     elif identity.task:
         seed = "" if identity.seed is None else f" · seed {identity.seed}"
         where = Text(text=plain_text(identity.task), detail=plain_text(f"{identity.domain}{seed}"))
-    nothing = Quantity(value=None)
     name = run.root if run.state == "unreadable" else run.algorithm
     several = run.mode == "generalization"
     return (
         Text(text=name, detail=run.mode or run.folder.layout, href=section_of.href),
         Text(text=section_of.state_text, state=section_of.state),
         where,
-        _bare(find(found, (generalization if several else returns).name) or nothing, keep_n=True),
-        (None if several else find(found, "episode_length")) or nothing,
-        Pair(
-            first=_bare(find(found, latency_round_trip_mean.name) or nothing),
-            second=_bare(find(found, latency_round_trip_p99.name) or nothing),
-            labels=("mean", "p99"),
-        ),
-        _bare(find(found, energy_gross.name) or nothing),
-        Pair(
-            first=_bare(find(found, memory_rss_peak.name) or nothing),
-            second=_bare(find(found, memory_pss_peak.name) or nothing),
-            labels=("RSS", "PSS"),
-        ),
-        _bare(find(found, wall_clock.name) or nothing),
+        _number(found, (generalization if several else returns).name),
+        Quantity(value=None) if several else _number(found, "episode_length"),
+        _number(found, latency_round_trip_mean.name, "p99", latency_round_trip_p99.name),
+        _number(found, energy_gross.name),
+        _number(found, memory_rss_peak.name, "PSS", memory_pss_peak.name),
+        _number(found, wall_clock.name),
     )
 
 
-def _bare(quantity: Quantity, *, keep_n: bool = False) -> Quantity:
-    """Returns the quantity without its note; also without its sample size unless ``keep_n``."""
-    return msgspec.structs.replace(quantity, n=quantity.n if keep_n else None, note=None)
+def _number(found: list[Measure], name: str, label: str = "", beside: str = "") -> Quantity:
+    """Returns a number without its note, and another one beside it."""
+    quantity, other = find(found, name) or Quantity(value=None), find(found, beside)
+    text = "" if other is None or other.value is None else f"{label} {rounded_text(other.value, other.unit)}"
+    return msgspec.structs.replace(quantity, note=None, beside=text)
 
 
-def _numbers_table(anchor: str, found: Sequence[Measure]) -> Table:
-    heads = (
-        *columns({"measure": "Measure"}, {"value": "Value"}),
-        *columns({"provenance": "Provenance", "method": "Method"}),
-    )
-    rows = tuple(
+def _numbers_table(found: Sequence[Measure]) -> Table:
+    rows = [
         (
-            Text(text=measure.label if measure.task is None else f"{measure.label}, {plain_text(measure.task)}"),
+            measure.label if measure.task is None else f"{measure.label}, {plain_text(measure.task)}",
             msgspec.structs.replace(of, note=None),
-            Text(text=of.provenance or "–"),
-            Text(text=plain_text("; ".join(filter(None, (of.method, of.spread_kind, of.note))) or "–")),
+            of.provenance or MISSING,
+            plain_text("; ".join(filter(None, (of.method, of.spread_kind, of.note))) or MISSING),
         )
         for measure in found
         for of in [measure.quantity]
-    )
-    return Table(name=f"{anchor}-numbers", caption="Every number", columns=heads, rows=rows)
+    ]
+    heads = ("Measure", Column(key="value", title="Value", align="right"), "Provenance", "Method")
+    return text_table("Every number", heads, rows, texts=4)
 
 
-def _phases_table(anchor: str, run: Run) -> Table | None:
-    heads = columns(
-        {"phase": "Phase"}, {"wall": "Wall clock", "cpu": "CPU time", "energy": "Energy, gross", "memory": "Peak RSS"}
-    )
-    rows = []
+def _phases_table(run: Run) -> Table | None:
+    rows: list[tuple[Cell | str, ...]] = []
     for task, report in (run.tracking_by_task or {"": run.tracking}).items():
         quality = report.energy.quality
         kind = None if quality in ("", "none") else "measured" if quality == "measured" else "estimated"
@@ -228,7 +205,7 @@ def _phases_table(anchor: str, run: Run) -> Table | None:
                 continue
             rows.append(
                 (
-                    Text(text=plain_text(f"{task}: {phase}" if task else phase)),
+                    plain_text(f"{task}: {phase}" if task else phase),
                     Quantity(value=recorded(cost.wall_s), unit="s", provenance="measured"),
                     Quantity(value=recorded(cost.cpu_seconds), unit="s", provenance="measured"),
                     Quantity(value=recorded(cost.energy_gross_kwh) if kind else None, unit="kWh", provenance=kind),
@@ -237,14 +214,13 @@ def _phases_table(anchor: str, run: Run) -> Table | None:
             )
     if not rows:
         return None
-    return Table(name=f"{anchor}-phases", caption="Cost of each phase", columns=heads, rows=tuple(rows))
+    heads = ("Phase", "Wall clock", "CPU time", "Energy, gross", "Peak RSS")
+    return text_table("Cost of each phase", heads, rows)
 
 
-def uncertainty_table(anchor: str, run: Run) -> Table | None:
+def uncertainty_table(run: Run) -> Table | None:
     """Returns energies with the contributions to their uncertainty; None if no uncertainty was recorded."""
-    causes = {name: name.removesuffix("_kwh").capitalize() for name in CONTRIBUTIONS}
-    heads = columns({"energy": "Energy"}, {"value": "Value ± U (k = 2)", **causes})
-    rows: list[tuple[Cell, ...]] = []
+    rows: list[tuple[Cell | str, ...]] = []
     for task, report in (run.tracking_by_task or {"": run.tracking}).items():
         energy = report.energy
         for name, part in (("total", energy), *((part, getattr(energy, part)) for part in COMPONENTS)):
@@ -260,15 +236,16 @@ def uncertainty_table(anchor: str, run: Run) -> Table | None:
                 own = "measured" if part.quality == "measured" else "estimated"
                 rows.append(
                     (
-                        Text(text=plain_text(f"{task}: {label}" if task else label)),
+                        plain_text(f"{task}: {label}" if task else label),
                         Quantity(value=value, spread=expanded, unit="kWh", provenance=own),
                         *(Quantity(value=recorded(getattr(unsure, cause)), unit="kWh") for cause in CONTRIBUTIONS),
                     )
                 )
     if not rows:
         return None
-    caption = "Uncertainty of energy; contributions are standard uncertainties"
-    return Table(name=f"{anchor}-uncertainty", caption=caption, columns=heads, rows=tuple(rows))
+    causes = (name.removesuffix("_kwh").capitalize() for name in CONTRIBUTIONS)
+    heads = ("Energy", "Value ± U (k = 2)", *causes)
+    return text_table("Uncertainty of energy; contributions are standard uncertainties", heads, rows)
 
 
 def _endings(run: Run) -> list[str]:

@@ -16,9 +16,10 @@ from a2perf.metrics import registry
 from a2perf.metrics.application import returns, success_rate
 from a2perf.metrics.definition import Metric
 from a2perf.metrics.scores import SeedGroup
-from a2perf.metrics.values import NORMALISED, Category, MetricValue
+from a2perf.metrics.values import CATEGORIES, NORMALISED, Category, MetricValue
 from a2perf.plain_text import plain_text
-from a2perf.report.numbers_text import interval_text, normalised_text, row_scale, sample_text, written
+from a2perf.report.names import MODE_TITLES
+from a2perf.report.numbers_text import interval_text, marks_of, normalised_text, row_scale, sample_text, written
 from a2perf.report.ranks import DISTORTED_UNITS, lacks_uncertainty, leaders, ordering_interval
 from a2perf.report.references import scored_task
 from a2perf.report.tables import Column, Table, Text
@@ -26,11 +27,6 @@ from a2perf.report.task_results import Label, TaskResults, title_of
 from a2perf.runs.bundles.layout import MODES
 from a2perf.runs.run import noise
 
-CATEGORIES: tuple[Category, ...] = ("application", "reliability", "system", "data")
-MODE_WORDS = {"train": "training", "inference": "inference", "generalization": "generalization"}
-ESTIMATED = {"estimated": "estimated by a model", "mixed": "measured in some runs, estimated in others"}
-"""Provenances that are marked with ≈; everything else was measured or recorded."""
-ESTIMATED_MARK, DOUBTFUL_MARK = "≈", "⚠"
 _ARROWS = {"max": "↑", "min": "↓"}
 _ACTIONABLE = ("not enough", "threshold", "failed")
 _MODES = ("inference", "generalization", "train")
@@ -77,7 +73,7 @@ class ScoreSection:
     @property
     def title(self) -> str:
         """Heading, ``"Reliability, training"``."""
-        return f"{self.category.capitalize()}, {MODE_WORDS.get(self.mode, self.mode)}"
+        return f"{self.category.capitalize()}, {MODE_TITLES[self.mode]}"
 
     def valued(self) -> list[ScoreRow]:
         """Returns the rows in which some cell has a number."""
@@ -146,7 +142,7 @@ def score_table(
         by_mode = {group.mode: len(group.data.units) for group in groups}
         samples = {sample_text(group.policies, group.episodes) for group in groups}
         same = set(by_mode.values())
-        several = ", ".join(f"{count} {MODE_WORDS[mode]}" for mode, count in by_mode.items())
+        several = ", ".join(f"{count} {MODE_TITLES[mode]}" for mode, count in by_mode.items())
         counts.append(same.pop() if len(same) == 1 else -1)
         details.append(samples.pop() if len(samples) == 1 else several)
     sections = []
@@ -213,16 +209,15 @@ def make_row(
             continue
         number = written(value.value, scale, value.spread, value.interval)
         below = (number.interval(), "" if value.n == count else f"n={value.n}")
-        marks = [(ESTIMATED_MARK, ESTIMATED[value.provenance])] if value.provenance in ESTIMATED else []
-        marks += [(DOUBTFUL_MARK, "measured on a noisy host")] if name in doubtful else []
+        mark, hint = marks_of(value.provenance, noisy=name in doubtful)
         cells.append(
             Text(
                 text=number.text(),
                 detail=" ".join(filter(None, below)),
                 best=name in best,
                 sort=value.value,
-                mark="".join(mark for mark, _ in marks),
-                hint=", ".join(hint for _, hint in marks),
+                mark=mark,
+                hint=hint,
             )
         )
     label = metric.label if task is None else f"{metric.label}, {plain_text(title or task)}"

@@ -22,10 +22,19 @@ from a2perf.metrics.values import Lead, MetricValue
 from a2perf.plain_text import plain_text
 from a2perf.report.figures.compared_charts import colour_of
 from a2perf.report.names import WITHOUT_MODEL, submission_kind
-from a2perf.report.numbers_text import Scale, counted, interval_text, normalised_text, rounded_text, row_scale, written
+from a2perf.report.numbers_text import (
+    ESTIMATED,
+    Scale,
+    counted,
+    interval_text,
+    marks_of,
+    normalised_text,
+    rounded_text,
+    row_scale,
+    written,
+)
 from a2perf.report.ranks import ENERGY_UNITS, rank_ranges
 from a2perf.report.references import scored_task
-from a2perf.report.score_tables import ESTIMATED
 from a2perf.report.tables import MISSING, Cell, Chips, Column, Table, Text, interval_bar, scale_of, with_values
 from a2perf.report.task_results import Label, TaskResults
 from a2perf.report.trust import chips_of
@@ -213,7 +222,7 @@ def _worst_cell(entry: _Entry) -> Text:
 
 
 def _cost_column(entries: Sequence[_Entry], cost: Metric) -> tuple[Column, list[Cell]]:
-    """Returns a cost in one unit for all tasks; that of training sets the unit where there is no evaluation."""
+    """Returns the column of a cost, in one unit for all tasks."""
     groups = [group for entry in entries for group in (entry.group, *entry.others)]
     known = [value.value for group in groups if (value := group.scores.get(cost.name)) and value.value is not None]
     scale = row_scale(known, cost.unit)
@@ -236,13 +245,9 @@ def _cost_cell(entry: _Entry, metric: Metric, scale: Scale) -> Text:
         run.manifest is not None and run.manifest.models for run in entry.group.runs
     ):
         details.append(WITHOUT_MODEL)  # its server ran elsewhere
-    estimated, noisy = ESTIMATED.get(value.provenance, ""), any(noise(run) for run in entry.group.runs)
-    return Text(
-        text=written(value.value, scale).text(),
-        detail="; ".join(filter(None, details)),
-        mark=("≈" if estimated else "") + ("⚠" if noisy else ""),
-        hint=", ".join(filter(None, (estimated, "measured on a noisy host" if noisy else ""))),
-    )
+    mark, hint = marks_of(value.provenance, noisy=any(noise(run) for run in entry.group.runs))
+    number = written(value.value, scale)
+    return Text(text=number.text(), detail="; ".join(filter(None, details)), mark=mark, hint=hint)
 
 
 def _training_cost(entry: _Entry, unit: str) -> str:

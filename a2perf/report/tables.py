@@ -16,9 +16,8 @@ from markupsafe import Markup, escape
 
 from a2perf.plain_text import csv_cell, html_text, safe_link
 from a2perf.plain_text import markdown_text as markdown_text
-from a2perf.report.numbers_text import Rounded, rounded, rounded_text
+from a2perf.report.numbers_text import marks_of, rounded, rounded_text
 
-ESTIMATED = ("estimated", "mixed")
 MISSING = "–"
 _MANY = 6
 """Columns of scores above which the type is smaller and the table scrolls."""
@@ -42,6 +41,7 @@ class Quantity(msgspec.Struct, kw_only=True, frozen=True):
             ``"mixed"``.
         method: the instrument, the model, or what one value includes.
         note: a caveat in a few words.
+        beside: what is read together with it, ``"p99 1.2 ms"``.
     """
 
     value: float | None
@@ -52,14 +52,7 @@ class Quantity(msgspec.Struct, kw_only=True, frozen=True):
     provenance: str | None = None
     method: str | None = None
     note: str | None = None
-
-
-class Pair(msgspec.Struct, kw_only=True, frozen=True):
-    """Two quantities that are read together in one cell, as median and 99th percentile."""
-
-    first: Quantity
-    second: Quantity
-    labels: tuple[str, str]
+    beside: str = ""
 
 
 class Text(msgspec.Struct, kw_only=True, frozen=True):
@@ -102,7 +95,7 @@ class Chips(msgspec.Struct, kw_only=True, frozen=True):
     chips: tuple[Text, ...]
 
 
-Cell = Quantity | Pair | Text | Chips
+Cell = Quantity | Text | Chips
 
 
 class Column(msgspec.Struct, kw_only=True, frozen=True):
@@ -128,12 +121,6 @@ class Column(msgspec.Struct, kw_only=True, frozen=True):
     def heading(self) -> str:
         """Returns title and detail on one line."""
         return f"{self.title} ({self.detail})" if self.detail else self.title
-
-
-def columns(texts: Mapping[str, str], numbers: Mapping[str, str] = MappingProxyType({})) -> tuple[Column, ...]:
-    """Returns columns of texts and then of numbers, which align right, each given as key and heading."""
-    right = [Column(key=key, title=title, align="right") for key, title in numbers.items()]
-    return (*(Column(key=key, title=title) for key, title in texts.items()), *right)
 
 
 class Table(msgspec.Struct, kw_only=True, frozen=True):
@@ -171,11 +158,21 @@ def with_values(
     return tuple(column for column, _ in shown), tuple(zip(*(cells for _, cells in shown), strict=True))
 
 
-def text_table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[Cell | str]], *, texts: int = 1) -> Table:
-    """Returns a table of texts; those from the column ``texts`` on are numbers, which align right."""
-    heading = (Column(key=head, title=head, align="left" if at < texts else "right") for at, head in enumerate(heads))
+def text_table(
+    caption: str,
+    heads: Sequence[str | Column],
+    rows: Iterable[Sequence[Cell | str]],
+    *,
+    texts: int = 1,
+    kind: Literal["plain", "cards"] = "plain",
+) -> Table:
+    """Returns a table of texts; the columns from ``texts`` on are numbers, which align right."""
+    heading = (
+        Column(key=head, title=head, align="left" if at < texts else "right") if isinstance(head, str) else head
+        for at, head in enumerate(heads)
+    )
     cells = tuple(tuple(Text(text=cell) if isinstance(cell, str) else cell for cell in row) for row in rows)
-    return Table(name="", caption=caption, columns=tuple(heading), rows=cells)
+    return Table(name="", caption=caption, columns=tuple(heading), rows=cells, kind=kind)
 
 
 def lines_of(table: Table) -> Iterator[tuple[LineKind, tuple[Cell, ...], Mapping[str, str]]]:
@@ -270,7 +267,7 @@ def quantity_text(quantity: Quantity) -> str:
     """Returns one line such as ``≈ 12.3 ± 0.4 W (n = 20)``."""
     if quantity.value is None:
         return "–" if quantity.note is None else f"– ({quantity.note})"
-    mark = "≈ " if quantity.provenance in ESTIMATED else ""
+    mark = f"{marks_of(quantity.provenance)[0]} ".lstrip()
     count = "" if quantity.n is None else f" (n = {quantity.n})"
     return f"{mark}{rounded_text(quantity.value, quantity.unit, quantity.spread)}{count}"
 
@@ -362,8 +359,7 @@ def _is_empty(cell: Cell) -> bool:
         return not cell.chips
     if isinstance(cell, Text):
         return cell.text == MISSING and not cell.warning
-    first = cell.first if isinstance(cell, Pair) else cell
-    return first.value is None
+    return cell.value is None
 
 
 def _html_cell(cell: Cell) -> str:
@@ -374,15 +370,7 @@ def _html_cell(cell: Cell) -> str:
         return Markup("<ul>{}</ul>").format(
             Markup("").join(drawn.format(chip.state, chip.hint, chip.text) for chip in cell.chips)
         )
-    if isinstance(cell, Quantity):
-        return Markup('<span class="cell">{}</span>').format(_html_quantity(cell))
-    if cell.first.value is None:
-        return Markup('<span class="cell">{}</span>').format(_html_quantity(cell.first))
-    second = cell.second
-    number = Rounded(MISSING, "", "") if second.value is None else rounded(second.value, second.unit)
-    return Markup('<span class="cell">{}<small>{} {} <i class="unit">{}</i></small></span>').format(
-        _html_quantity(cell.first), cell.labels[1], number.value, number.unit
-    )
+    return Markup('<span class="cell">{}</span>').format(_html_quantity(cell))
 
 
 def _html_text(cell: Text) -> str:
@@ -419,19 +407,15 @@ def _html_quantity(quantity: Quantity) -> Markup:
     if quantity.value is None:
         note = Markup("") if quantity.note is None else Markup("<small>{}</small>").format(quantity.note)
         return Markup('<span class="none">–</span>{}').format(note)
-    number = rounded(quantity.value, quantity.unit, quantity.spread)
-    spread = Markup("") if not number.spread else Markup(' <span class="spread">± {}</span>').format(number.spread)
-    unit = Markup("") if not number.unit else Markup(' <i class="unit">{}</i>').format(number.unit)
-    lower = []
-    if quantity.n is not None:
-        lower.append(f"n = {quantity.n}")
-    if quantity.provenance in ESTIMATED:
-        lower.append(quantity.provenance)
-    if quantity.note is not None:
-        lower.append(quantity.note)
-    small = Markup("<small>{}</small>").format(" · ".join(lower)) if lower else Markup("")
-    mark = Markup('<span aria-hidden="true">≈ </span>') if quantity.provenance in ESTIMATED else Markup("")
-    return Markup('<span class="number">{}{}{}{}</span>{}').format(mark, number.value, spread, unit, small)
+    number, (mark, _) = rounded(quantity.value, quantity.unit, quantity.spread), marks_of(quantity.provenance)
+    lower = ("" if quantity.n is None else f"n = {quantity.n}", quantity.provenance if mark else "", quantity.note)
+    smaller = filter(None, (quantity.beside, " · ".join(filter(None, lower))))
+    return Markup('<span class="number">{}{}{}</span>{}').format(
+        Markup('<span aria-hidden="true">{} </span>').format(mark) if mark else "",
+        number.text(),
+        Markup(' <i class="unit">{}</i>').format(number.unit) if number.unit else "",
+        Markup("").join(Markup("<small>{}</small>").format(line) for line in smaller),
+    )
 
 
 def _cell_text(cell: Cell) -> str:
@@ -440,9 +424,7 @@ def _cell_text(cell: Cell) -> str:
         return cell.line()
     if isinstance(cell, Chips):
         return ", ".join(chip.text for chip in cell.chips)
-    if isinstance(cell, Quantity) or cell.first.value is None:
-        return quantity_text(cell if isinstance(cell, Quantity) else cell.first)
-    return f"{quantity_text(cell.first)} / {quantity_text(cell.second)}"
+    return " / ".join(filter(None, (quantity_text(cell), cell.beside)))
 
 
 def _markdown_cell(cell: Cell) -> str:

@@ -8,7 +8,7 @@ from typing import Literal
 from a2perf.metrics.scores import SeedGroup
 from a2perf.metrics.system import energy_gross
 from a2perf.plain_text import plain_text
-from a2perf.report.score_tables import ESTIMATED
+from a2perf.report.numbers_text import ESTIMATED
 from a2perf.report.tables import Text
 from a2perf.runs.run import Run, noise
 

@@ -11,7 +11,7 @@ import pytest
 from a2perf.report.figures import charts
 from a2perf.report.figures import compared_charts as compared
 from a2perf.report.figures.compared_charts import Lines
-from a2perf.report.figures.drawing import INK, POINTS_SHOWN, inline_svg, interactive, pictures, single
+from a2perf.report.figures.drawing import INK, POINTS_SHOWN, inline_svg, interactive, pictures
 from a2perf.report.learning import pooled_over_runs
 from a2perf.runs.bundles.tables import CsvTable
 
@@ -57,7 +57,7 @@ ONE = Lines("run", 0, [("seed 1", np.array([5.0]), np.array([1.0]))])
         partial(compared.times, [("a", 0, np.full(10, 2e-3)), ("b", 1, np.array([1e-9, 40.0]))]),
         partial(compared.times, [("a", 0, np.full(10, 2e-3))], log=False),
         partial(compared.dots, [("$\\frac{", 0, [np.array([1.0])]), ("ü 猫 <b>", 10, [np.zeros(2), np.ones(1)])]),
-        partial(charts.reward_terms, {"a": np.array([-0.5]), "x" * 300: np.array([0.0, 0.0])}),
+        partial(compared.intervals, [("a", 0, -0.5, None), ("x" * 300, 0, 0.0, (0.0, 0.0))], x_name="reward"),
         partial(compared.lines, [ONE], x_name="steps", y_name="return"),
         partial(compared.lines, [ONE] * 30, x_name="time", y_name="power", x_unit="s", y_unit="W", log=True),
         partial(charts.system_over_time, _trace(2, cpu_percent=0.0), np.array([0.0, 1.0])),
@@ -73,15 +73,17 @@ def test_charts_draw_the_least_of_data(build: partial) -> None:  # type: ignore[
 def test_a_chart_is_the_same_bytes_whatever_the_users_settings_are() -> None:
     import matplotlib
 
-    build = partial(charts.reward_terms, {"a": np.array([1.0, 2.0])})
+    build = partial(charts.episode_returns, np.array([1.0, 2.0]))
     first = pictures(build)
     with matplotlib.rc_context({"font.size": 31, "axes.grid": False, "text.usetex": True}):
         assert pictures(build) == first
 
 
 def test_inside_the_page_colours_follow_the_theme_and_names_are_escaped() -> None:
-    build = partial(charts.reward_terms, {'<b>"': np.array([1.0, 2.0])})
-    chart = single("n", 'A "title"', "c", "<description>", build)
+    drawn = [('<b>"', 0, 1.5, (1.0, 2.0))]
+    chart = interactive(
+        "n", 'A "title"', "c", "<description>", {"linear": partial(compared.intervals, drawn, x_name="x")}
+    )
     text = inline_svg(chart, "p1")
     assert text.startswith('<svg role="img" aria-label="A &#34;title&#34;. &lt;description&gt;"')
     assert not [colour for colour in INK.values() if colour in text]

@@ -160,7 +160,7 @@ def test_costs_of_a_generalization_run_are_summed_over_its_tasks(runs: RunMaker)
 
 def test_contributions_to_the_uncertainty_of_energy_are_a_table(inference_run: RunMaker) -> None:
     run = _only(inference_run)
-    table = uncertainty_table("gait", run)
+    table = uncertainty_table(run)
     assert table is not None
     gross = next(row for row in table.rows if row[0].text == "total, gross")  # type: ignore[union-attr]
     value, *causes = [cell for cell in gross[1:] if isinstance(cell, Quantity)]

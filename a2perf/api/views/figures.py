@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from a2perf.api.scored_group import MODE_NAMES, ScoredGroup
-from a2perf.api.views.table import ESTIMATED_MARK
+from a2perf.api.scored_group import ScoredGroup
 from a2perf.errors import ConfigError, UserError, did_you_mean
-from a2perf.metrics import registry
 from a2perf.metrics.values import MetricValue
 from a2perf.plain_text import plain_text
-from a2perf.report.numbers_text import row_scale
+from a2perf.report.names import MODE_TITLES, metric_title
+from a2perf.report.numbers_text import ESTIMATED, row_scale
 from a2perf.runs.bundles.layout import MODES
 from a2perf.runs.run import Run
 
@@ -157,7 +156,7 @@ def _title(domain: str, task: str, mode: str) -> str:
     from a2perf.domains import domain_title, task_title
 
     where = task_title(domain, task) if task else domain_title(domain) if domain else "Runs without a task"
-    return plain_text(where if mode == "inference" else f"{where}, {MODE_NAMES.get(mode, mode)}")
+    return plain_text(where if mode == "inference" else f"{where}, {MODE_TITLES[mode]}")
 
 
 def _places(names: Iterable[str]) -> dict[str, int]:
@@ -168,8 +167,6 @@ def _places(names: Iterable[str]) -> dict[str, int]:
 def _scaled_axis(metric: str, values: Sequence[MetricValue]) -> tuple[float, str]:
     """Returns the number to divide by and the label of the axis: metric, unit, mark of estimates, interval."""
     scale = row_scale([value.value or 0.0 for value in values], values[0].unit)
-    known = registry.all_metrics().get(metric)
-    label = known.label if known is not None else metric.replace("_", " ").capitalize()
-    mark = ESTIMATED_MARK if any(value.provenance in ("estimated", "mixed") for value in values) else ""
+    mark = "≈ " if any(value.provenance in ESTIMATED for value in values) else ""
     unit = f", {scale.unit}" if scale.unit else ""
-    return scale.factor, f"{mark}{plain_text(label)}{unit} (line: 95 % interval over runs)"
+    return scale.factor, f"{mark}{metric_title(metric)}{unit} (line: 95 % interval over runs)"

@@ -18,7 +18,7 @@ from a2perf.errors import ConfigError, MissingDependency, did_you_mean
 from a2perf.plain_text import plain_text, terminal_line
 from a2perf.report import tables as drawn
 from a2perf.report.notebook import view
-from a2perf.report.numbers_text import Scale, counted, normalised_text, row_scale, written
+from a2perf.report.numbers_text import Scale, counted, marks_of, normalised_text, row_scale, written
 
 if TYPE_CHECKING:
     import pandas
@@ -28,7 +28,6 @@ Kind: TypeAlias = Literal["float", "int", "bool", "text"]
 Stored: TypeAlias = NDArray[Any] | tuple[Any, ...]
 
 WIDTH = 80
-ESTIMATED_MARK = "≈ "
 _KINDS: tuple[tuple[type, Kind], ...] = ((bool, "bool"), (int, "int"), (float, "float"), (str, "text"))
 _DTYPES: dict[Kind, Any] = {"float": np.float64, "int": np.int64, "bool": np.bool_}
 _PANDAS_DTYPES: dict[Kind, str] = {"int": "Int64", "bool": "boolean"}
@@ -315,7 +314,7 @@ def table_html(table: Table, ends: int = _HTML_ENDS) -> Markup:
     if left_out := len(table) - len(positions):
         gap = (drawn.Text(text=f"… {left_out} more rows"),)
         shown = msgspec.structs.replace(shown, rows=(*shown.rows[:ends], gap, *shown.rows[ends:]))
-    return view(drawn.to_html(shown), Markup("<p>{}estimated by a model</p>").format(ESTIMATED_MARK) if marked else "")
+    return view(drawn.to_html(shown), Markup("<p>≈ estimated by a model</p>") if marked else "")
 
 
 def _shown_names(table: Table) -> list[str]:
@@ -361,7 +360,7 @@ def _cell(table: Table, name: str, at: int, scale: Scale | None, longest: int) -
         unit = scale.unit
     text = normalised_text(value) if name == "normalised_score" else written(float(value), scale).text()
     source = table[table.row_provenance[name]][at] if name in table.row_provenance else table.provenance.get(name)
-    return drawn.Text(text=text, unit=unit, mark=ESTIMATED_MARK.strip() if source in drawn.ESTIMATED else "")
+    return drawn.Text(text=text, unit=unit, mark=marks_of(source)[0])
 
 
 def _one_line(text: str, longest: int) -> str:

@@ -6,7 +6,7 @@ Colours follow the role: blue is the main quantity, orange a second one, grey a 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +14,6 @@ import numpy as np
 from a2perf.arrays import Values
 from a2perf.plain_text import plain_text
 from a2perf.report.figures.drawing import INK, new_figure
-from a2perf.report.numbers_text import rounded_text
 from a2perf.runs.bundles.tables import CsvTable
 
 if TYPE_CHECKING:
@@ -26,14 +25,13 @@ THINNED = " Of many episodes, the lowest and the highest of each stretch are dra
 """Follows a caption of dots if ``is_thinned``."""
 _LABEL_LENGTH = 32
 _SHORTEST_INTERVAL_S = 0.05
-_FEWEST_FOR_A_HISTOGRAM = 8
 _RATES = ("cpu_percent", "cpu_power_w")
 _POWER = (("cpu_power_w", "CPU", "blue"), ("gpu_power_w", "GPU", "orange"), ("ram_power_w", "RAM", "green"))
 _MEMORY = (("rss_bytes", "RSS", "blue"), ("pss_bytes", "PSS", "orange"), ("gpu_memory_bytes", "GPU", "violet"))
 
 
 def episode_returns(returns: Values) -> Figure:
-    """Draws one dot per episode in the order played, of many only the extremes of each stretch; then also a histogram.
+    """Draws one dot per episode in the order played, of many only the extremes of each stretch.
 
     Args:
         returns: shape (episodes,).
@@ -41,7 +39,7 @@ def episode_returns(returns: Values) -> Figure:
     from matplotlib.ticker import MaxNLocator
 
     figure = new_figure()
-    axes = _axes(figure, left=0.13, bottom=0.18, right=0.78 if returns.size >= _FEWEST_FOR_A_HISTOGRAM else 0.97)
+    axes = figure.add_axes((0.13, 0.18, 0.84, 0.78))
     mean, spread = float(returns.mean()), float(returns.std())
     axes.axhspan(mean - spread, mean + spread, color=INK["band"], linewidth=0, zorder=0)
     axes.axhline(mean, color=INK["muted"], linewidth=1)
@@ -51,49 +49,6 @@ def episode_returns(returns: Values) -> Figure:
     axes.set_xlabel("episode")
     axes.set_ylabel("return")
     axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True, min_n_ticks=1))
-    if spread == 0:
-        around = max(abs(mean) * 0.1, 1.0)
-        axes.set_ylim(mean - around, mean + around)
-    if returns.size < _FEWEST_FOR_A_HISTOGRAM:
-        return figure
-    side = figure.add_axes((0.80, axes.get_position().y0, 0.19, axes.get_position().height), sharey=axes)
-    low, high = axes.get_ylim()
-    bins = np.linspace(low, high, 6 + 2 * round(returns.size**0.5)).tolist()
-    side.hist(returns, bins=bins, orientation="horizontal", color=INK["blue"], alpha=0.35)
-    side.axhline(mean, color=INK["muted"], linewidth=1)
-    side.set_axis_off()
-    return figure
-
-
-def reward_terms(terms: Mapping[str, Values]) -> Figure:
-    """Draws the mean of each reward term with the standard deviation over episodes.
-
-    Args:
-        terms: name -> mean reward per step of each episode, shape (episodes,).
-    """
-    figure = new_figure(max(1.5, 0.75 + 0.34 * len(terms)))
-    axes = _axes(figure, left=label_room(terms), bottom=0.5 / figure.get_figheight(), right=0.9)
-    means = [float(values.mean()) for values in terms.values()]
-    axes.barh(range(len(terms)), means, height=0.55, color=INK["blue"], alpha=0.8)
-    for row, (mean, values) in enumerate(zip(means, terms.values(), strict=True)):
-        spread = float(values.std())
-        axes.plot([mean - spread, mean + spread], [row, row], color=INK["ink"], linewidth=1.2)
-        edge = mean + spread if mean >= 0 else mean - spread
-        side = 5 if mean >= 0 else -5
-        axes.annotate(
-            rounded_text(mean),
-            (edge, row),
-            (side, 0),
-            textcoords="offset points",
-            va="center",
-            ha="left" if mean >= 0 else "right",
-            fontsize=8.5,
-            color=INK["muted"],
-            annotation_clip=False,
-        )
-    axes.axvline(0, color=INK["muted"], linewidth=0.8)
-    rows_of_names(axes, list(terms))
-    axes.set_xlabel("mean reward per step")
     return figure
 
 
@@ -181,10 +136,6 @@ def is_thinned(values: Iterable[Values], points: int = _POINTS) -> bool:
 def jitter(count: int, width: float = 0.22) -> Values:
     """Returns offsets within ±width that spread points evenly without chance (golden-ratio sequence)."""
     return np.asarray(((np.arange(count) * 0.6180339887) % 1.0 - 0.5) * 2 * width, dtype=np.float64)
-
-
-def _axes(figure: Figure, *, left: float, bottom: float, right: float = 0.97) -> Axes:
-    return figure.add_axes((left, bottom, right - left, 0.96 - bottom))
 
 
 def rows_of_names(axes: Axes, names: Sequence[str]) -> None:

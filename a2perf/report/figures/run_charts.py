@@ -8,7 +8,7 @@ from functools import partial
 from a2perf.arrays import Values
 from a2perf.plain_text import plain_text
 from a2perf.report.figures import charts
-from a2perf.report.figures.compared_charts import dots
+from a2perf.report.figures.compared_charts import dots, intervals
 from a2perf.report.figures.drawing import Chart, single
 from a2perf.report.numbers_text import rounded_text
 from a2perf.report.run_numbers import episode_values, reward_terms
@@ -56,13 +56,17 @@ def _rewards(anchor: str, run: Run) -> Iterator[Chart]:
         return
     (episodes,) = run.episodes.values()
     terms = {plain_text(name): values for name, values in reward_terms(episodes).items()}
-    if terms:
+    rows = [
+        (name, 0, float(of.mean()), (float(of.mean() - of.std()), float(of.mean() + of.std())))
+        for name, of in terms.items()
+    ]
+    if rows:
         yield single(
             f"{anchor}-rewards",
             "Reward terms",
-            "Mean reward per step. Dark line: one standard deviation over episodes on either side.",
+            "Mean reward per step. Line: one standard deviation over episodes on either side.",
             "; ".join(f"{name} {_mean(values)}" for name, values in terms.items()) + ".",
-            partial(charts.reward_terms, terms),
+            lambda: intervals(rows, x_name="mean reward per step").figure,
         )
 
 

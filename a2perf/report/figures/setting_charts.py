@@ -21,9 +21,9 @@ from a2perf.report.figures.charts import THINNED, is_thinned, reliable
 from a2perf.report.figures.compared_charts import Level, Lines
 from a2perf.report.figures.drawing import Chart, Drawing, interactive
 from a2perf.report.learning import Axis, learned
+from a2perf.report.names import MODE_TITLES
 from a2perf.report.numbers_text import rounded_text, row_scale
 from a2perf.report.references import run_means, scored_task
-from a2perf.report.score_tables import MODE_WORDS
 from a2perf.report.task_results import Label, TaskResults
 from a2perf.runs.run import Run
 from a2perf.runs.tracking_record import JOULES_PER_KWH
@@ -200,7 +200,7 @@ def _over_time(setting: TaskResults, mode: str, labels: Mapping[str, Label], new
                 kinds.add(score.provenance if score is not None else "recorded")
         if not drawn:
             continue
-        title = f"{what} over time, {MODE_WORDS[mode]}"
+        title = f"{what} over time, {MODE_TITLES[mode]}"
         x_name, y_name = "time since the start of the run", what.lower()
         build = partial(compared.lines, drawn, x_name=x_name, y_name=y_name, x_unit="s", y_unit=unit)
         builds: dict[str, Callable[[], Drawing]] = {"linear": partial(build, from_zero=True)}

@@ -5,22 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import get_args
 
 import msgspec
 from markupsafe import Markup
 
 from a2perf.metrics import registry
 from a2perf.metrics.definition import Metric
-from a2perf.metrics.values import Category, Lead, MetricValue
+from a2perf.metrics.values import CATEGORIES, Lead, MetricValue
 from a2perf.report.leaderboard.ranking import Board
 from a2perf.report.leaderboard.scoring import Entry, Score
-from a2perf.report.names import WITHOUT_MODEL
-from a2perf.report.numbers_text import Scale, normalised_text, row_scale, written
+from a2perf.report.names import MODE_TITLES, WITHOUT_MODEL
+from a2perf.report.numbers_text import Scale, marks_of, normalised_text, row_scale, written
 from a2perf.report.ranks import DISTORTED_UNITS, ENERGY_UNITS, lacks_uncertainty, ordering_interval, rank_ranges
 from a2perf.report.tables import Text, interval_bar, scale_of
 
-MODE_TITLES = {"train": "training", "inference": "evaluation", "generalization": "generalization"}
 _UNEVEN = 3.0
 """A mean latency of more medians than this is named."""
 _NEVER_NEGATIVE = ("s", "kWh", "W", "bytes")
@@ -77,7 +75,7 @@ def columns_of(boards: Iterable[Board]) -> list[BoardColumn]:
     units = {found: ", ".join(sorted(of)) for found, of in present.items()}
     main = [
         BoardColumn(metric, mode, units[mode, metric.name], main=True)
-        for category in get_args(Category)
+        for category in CATEGORIES
         for mode in ("train", "inference")
         for metric in registry.leading(Lead.COLUMN, mode)
         if metric.category == category and (mode, metric.name) in units
@@ -107,18 +105,16 @@ def metric_cell(value: MetricValue | None, scale: Scale | None = None) -> Text:
     if value.interval is not None and value.interval[0] < value.interval[1]:
         details.append(number.interval())
     elif value.interval is None and value.spread:
-        details.append(f"± {number.spread} {number.power()}".rstrip())
+        details.append(f"± {number.spread} {number.power}".rstrip())
     if lacks_uncertainty(value):
         details.append("uncertainty not recorded")
-    if value.provenance == "mixed":
-        details.append("measured and estimated mixed")
-    is_estimated = value.provenance in ("estimated", "mixed")
+    mark, hint = marks_of(value.provenance)
     return Text(
         text=number._replace(spread="").text(),
         unit=unit_text(scale),
         detail="; ".join(details),
-        mark="≈" if is_estimated else "",
-        hint="estimated by a power model" if is_estimated else "",
+        mark=mark,
+        hint=hint,
         sort=value.value if math.isfinite(value.value) else None,
     )
 

@@ -14,6 +14,7 @@ from markupsafe import Markup
 
 from a2perf.domains import domain_title, task_summary, task_title, view_title
 from a2perf.metrics import protocol as protocols
+from a2perf.metrics.values import CATEGORIES
 from a2perf.records import SubmissionInfo
 from a2perf.report.leaderboard.columns import (
     BoardColumn,
@@ -64,12 +65,6 @@ _SEEDS = Column(
 _SIGNATURE = Column(key="signature", title="Signature", kind="signature")
 _OF_THE_PAGE = {"the protocol", "the references of the score"}
 """Terms that all tables of a task's page share."""
-_CATEGORIES = {
-    "application": "Application",
-    "reliability": "Reliability",
-    "system": "System",
-    "data": "Data",
-}
 _SIGNATURES = {
     "unsigned": "the bundles carry no signature, so their origin is not proven.",
     "signed": "by a trusted key.",
@@ -131,9 +126,7 @@ def task_page(
     differs = sorted({term for board in boards for term in board.differs} - _OF_THE_PAGE) if len(boards) > 1 else []
     more = [column for column in columns if not column.main]
     present = [column for column in more if any(_has(board, column) for board in boards)]
-    by_category = [
-        (title, [c for c in present if c.metric.category == category]) for category, title in _CATEGORIES.items()
-    ]
+    by_category = [(name.capitalize(), [c for c in present if c.metric.category == name]) for name in CATEGORIES]
     return render(
         "leaderboard_task.html",
         styles=STYLES,

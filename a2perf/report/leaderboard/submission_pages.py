@@ -9,7 +9,6 @@ from a2perf.metrics import registry
 from a2perf.metrics.application import returns
 from a2perf.records import SubmissionInfo
 from a2perf.report.leaderboard.columns import (
-    MODE_TITLES,
     BoardColumn,
     entry_cell,
     metric_cell,
@@ -20,9 +19,9 @@ from a2perf.report.leaderboard.pages import STYLES, board_anchor, reproduction_t
 from a2perf.report.leaderboard.ranking import Board, Ranked
 from a2perf.report.leaderboard.scoring import Entry
 from a2perf.report.leaderboard.site_map import ProtocolPage, rank_range
-from a2perf.report.names import badge, plain, submission_title
+from a2perf.report.names import MODE_TITLES, badge, plain, submission_title
 from a2perf.report.page import render
-from a2perf.report.tables import Column, Table, Text, columns, ranking, text_table
+from a2perf.report.tables import Column, Table, Text, ranking, text_table
 
 _MOST = 5
 """Changed files of a run that its row names."""
@@ -110,16 +109,17 @@ def _ranks(
         ]
         reason = plain(entry.not_ranked[0], 160) if entry.not_ranked else None
         ranks.append(Text(text="not ranked" if reason else "; ".join(texts), warning=reason))
-    task, protocol, rank = columns({"task": "Task", "protocol": "Protocol", "ranks": "Rank"})
-    score = Column(key="score", title="Score", kind="score")
     main = [column for column in known if column.main and column.metric is not returns]  # the score is the return
     heads = [Column(key=column.key, title=column.title, align="right", hint=column.metric.formula) for column in main]
     cells = {head: [entry_cell(entry, head.key) for entry in entries] for head in heads}
     held_columns = [
-        (task, named),
-        (protocol, [Text(text=entry.protocol or "none") for entry in entries]),
-        (rank, ranks),
-        (score, [score_cell(entry.score, scale_of_scores([entry.score])) for entry in entries]),
+        (Column(key="task", title="Task"), named),
+        (Column(key="protocol", title="Protocol"), [Text(text=entry.protocol or "none") for entry in entries]),
+        (Column(key="ranks", title="Rank"), ranks),
+        (
+            Column(key="score", title="Score", kind="score"),
+            [score_cell(entry.score, scale_of_scores([entry.score])) for entry in entries],
+        ),
         *((head, [cell if cell.sort is not None else Text() for cell in of]) for head, of in cells.items()),
     ]
     about = [{"class": "unranked" if entry.not_ranked else ""} for entry in entries]

@@ -196,4 +196,4 @@ def _score(panel: Panel, cell: GroupRuns) -> str:
         return UNKNOWN
     found = rounded(float(values.mean()), panel.unit, float(values.std()))
     mark = "≈ " if "estimated" in cell.provenance else ""
-    return f"{mark}{found.value} ± {found.spread or 0} {found.unit}".rstrip()
+    return f"{mark}{found.text()} {found.unit}".rstrip()

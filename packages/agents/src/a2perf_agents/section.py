@@ -12,8 +12,9 @@ import numpy as np
 from a2perf.arrays import Values
 from a2perf.metrics.system import energy_gross_of
 from a2perf.plain_text import plain_text, terminal_line
+from a2perf.report.numbers_text import rounded_text
 from a2perf.report.own_sections import ReportSection
-from a2perf.report.tables import Cell, Column, Pair, Quantity, Table, Text
+from a2perf.report.tables import Cell, Column, Quantity, Table, Text
 from a2perf.report.task_results import TaskResults, labels_of, title_of
 from a2perf.runs.run import Run
 from a2perf_agents.costs import currency_of, successes_in
@@ -183,13 +184,8 @@ def _per_success(run: Run, models: ModelUse) -> Quantity:
     return Quantity(value=sum(known) / count, unit=currency_of(run), provenance="recorded", note=f"{count:g} successes")
 
 
-def _times(seconds: Values, none: str) -> Pair:
+def _times(seconds: Values, none: str) -> Quantity:
     if not seconds.size:
-        nothing = Quantity(value=None, note=none)
-        return Pair(first=nothing, second=nothing, labels=("median", "p95"))
+        return Quantity(value=None, note=none)
     middle, high = np.percentile(seconds, (50, 95))
-    return Pair(
-        first=Quantity(value=float(middle), unit="s", provenance="measured"),
-        second=Quantity(value=float(high), unit="s", provenance="measured"),
-        labels=("median", "p95"),
-    )
+    return Quantity(value=float(middle), unit="s", provenance="measured", beside=f"p95 {rounded_text(high, 's')}")

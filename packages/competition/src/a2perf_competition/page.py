@@ -16,7 +16,7 @@ from a2perf.report.leaderboard.scoring import Entry
 from a2perf.report.names import badge, slug, submission_title
 from a2perf.report.numbers_text import row_scale, written
 from a2perf.report.page import render
-from a2perf.report.tables import MISSING, Cell, Column, Table, Text, columns, ranking, text_table
+from a2perf.report.tables import MISSING, Cell, Column, Table, Text, ranking, text_table
 from a2perf_competition.standings import EntrantStanding, TaskStanding
 
 LEADERBOARD = "leaderboard"
@@ -104,12 +104,16 @@ def competition_page(page: FrontPage) -> str:
 
 
 def _standings(page: FrontPage, tasks: Sequence[TaskStanding]) -> Table:
-    numbers = {"mean": "Mean, secret tasks"}
+    heads = [
+        Column(key="rank", title="Rank", align="right", kind="rank"),
+        Column(key="entry", title="Entry"),
+        Column(key="outcome", title="Outcome"),
+        Column(key="mean", title="Mean, secret tasks", align="right"),
+    ]
     for task in tasks:
-        public = "" if task.held_out else " (public)"
-        numbers[f"task-{task.task}"] = f"{page.titles.get(task.task, task.task)}{public}"
-    rank = Column(key="rank", title="Rank", align="right", kind="rank")
-    heads = [rank, *columns({"entry": "Entry", "outcome": "Outcome"}, numbers), *columns({"report": "Report"})]
+        title = f"{page.titles.get(task.task, task.task)}{'' if task.held_out else ' (public)'}"
+        heads.append(Column(key=f"task-{task.task}", title=title, align="right"))
+    heads.append(Column(key="report", title="Report"))
     entrants = [(one, outcome_text(one.outcome)) for one in page.entrants]
     entrants += [(one, "Reference") for one in page.references]
     rows: list[list[Cell]] = []
