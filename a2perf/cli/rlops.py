@@ -203,7 +203,7 @@ def import_command(paths: tuple[Path, ...], kind: str | None, tags: tuple[str, .
     """
     from a2perf.rlops.store import Store
     from a2perf.rlops.tags import check_tag
-    from a2perf.runs.foreign.importers import find_imports, import_run
+    from a2perf.runs.stores.importing import find_imports, import_run
     from a2perf.runs.stores.store import store_folder
 
     for tag in tags:

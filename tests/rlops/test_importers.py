@@ -16,9 +16,9 @@ from a2perf.errors import UserError
 from a2perf.rlops.store import Store
 from a2perf.runs.bundles.bundle import validate
 from a2perf.runs.events.wandb_files import history_series
-from a2perf.runs.foreign.importers import find_imports, import_run
 from a2perf.runs.reading import read_runs
 from a2perf.runs.run import Run
+from a2perf.runs.stores.importing import find_imports, import_run
 from a2perf.runs.stores.store import logged_names, read_curve
 from tests.rlops.made_runs import METRIC, events
 
@@ -89,7 +89,7 @@ def test_import_that_was_killed_leaves_nothing_that_counts(tmp_path: Path) -> No
     folder = tmp_path / "E-v0__ppo__1__17"
     logged(folder)
     code = (
-        "import os, sys\nfrom pathlib import Path\nimport a2perf.runs.foreign.importers as importers\n"
+        "import os, sys\nfrom pathlib import Path\nimport a2perf.runs.stores.importing as importers\n"
         "importers.record_files = lambda folder, manifest: os.kill(os.getpid(), 9)\n"
         "importers.import_run(Path(sys.argv[1]), importers.find_imports([Path(sys.argv[2])])[0])\n"
     )

@@ -16,7 +16,7 @@ from a2perf.cli import main
 from a2perf.errors import UserError
 from a2perf.rlops.store import Store
 from a2perf.runs.events.wandb_files import wandb_run
-from a2perf.runs.foreign.importers import find_imports, import_run
+from a2perf.runs.stores.importing import find_imports, import_run
 from a2perf.runs.stores.store import read_curve
 from tests.recorded.logs.record import HERE, STEPS, returned
 

@@ -54,7 +54,7 @@ def find_runs(paths: Sequence[Path]) -> list[RunFolder]:
     for given in paths:
         if packed_place(given) is None and not given.exists():
             raise UserError(f"{given} does not exist", hint="give a run, or a folder that holds runs")
-        for run in _find(given):
+        for run in below(given):
             found.setdefault(run.key, run)
     for path in _copied(found.values()):
         del found[path]
@@ -151,26 +151,35 @@ def _copied(found: Iterable[RunFolder]) -> list[str]:
     return [run.key for run in copied]
 
 
-def _find(given: Path) -> Iterator[RunFolder]:
+def _of_table(file: Path, label: str) -> Iterator[RunFolder]:
+    """Yields each run of a table."""
+    run = RunFolder(TABLE, file, label, is_file=True)
+    parts = runs_of_table(file)
+    for part in parts:
+        yield dataclasses.replace(run, label=f"{label}/{plain_text(part)}" if len(parts) > 1 else label, part=part)
+    if not parts:
+        yield run
+
+
+def below(given: Path, *, tables: bool = False) -> Iterator[RunFolder]:
+    """Yields the runs in and below a folder, or of a file.
+
+    Args:
+        tables: also tables in folders, and pass over a file that is not a run.
+    """
     if packed_place(given) is None and given.is_file():
         if (found := formats.format_of_file(given.name)) is not None:
             yield RunFolder(found.name, given, given.name, is_file=True)
-            return
-        is_log = is_trainer_log(given.name)
-        label = (given.parent.name or given.name) if is_log else given.name
-        if not is_log and given.suffix != ".csv":
+        elif is_trainer_log(given.name):
+            run = RunFolder(TABLE, given, given.parent.name or given.name, is_file=True)
+            # it stands for all of its kind in its folder, such as 0.monitor.csv and 1.monitor.csv: one run
+            yield dataclasses.replace(run, path=given.parent / next(iter(own_logs(run)), given.name))
+        elif given.suffix == ".csv":
+            yield from _of_table(given, given.name)
+        elif not tables:
             raise UserError(
                 f"{given} is not a recorded run", hint="give a folder, an event file or a file that ends in .csv"
             )
-        run = RunFolder(TABLE, given, label, is_file=True)
-        parts = {} if is_log else runs_of_table(given)
-        for part in parts:
-            below = f"{label}/{plain_text(part)}" if len(parts) > 1 else label
-            yield dataclasses.replace(run, label=below, part=part)
-        if parts:
-            return
-        # a trainer's log stands for all of its kind in its folder, such as 0.monitor.csv and 1.monitor.csv: one run
-        yield dataclasses.replace(run, path=given.parent / next(iter(own_logs(run)), given.name))
         return
     top = packed_top(Path(os.path.abspath(given)))
     shown_top = unpacked_path(top)
@@ -190,6 +199,9 @@ def _find(given: Path) -> Iterator[RunFolder]:
             # the files in metrics/ of a run root duplicate its bundles
             names[:] = [name for name in names if name != METRICS]
             continue
+        for name in sorted(others) if tables else ():
+            if name.endswith(".csv") and not is_trainer_log(name) and kind_at(path / name) is Kind.FILE:
+                yield from _of_table(path / name, f"{label}/{name}")
         links = tuple(sorted(name for name in [*names, *others] if kind_at(path / name) is Kind.LINK))
         if (found := formats.format_of(others)) is not None:
             names.clear()
@@ -199,8 +211,7 @@ def _find(given: Path) -> Iterator[RunFolder]:
         if packed_place(path) is None:
             for name in sorted(others):
                 if (found := formats.format_of_file(name)) is not None and kind_at(path / name) is Kind.FILE:
-                    below = name if path == top else f"{label}/{name}"
-                    yield RunFolder(found.name, path / name, below, is_file=True)
+                    yield RunFolder(found.name, path / name, name if path == top else f"{label}/{name}", is_file=True)
         if METRICS in names and any(files_of(path).status(f"{METRICS}/{name}") for name in EARLIER_FILES):
             names.clear()
             others.clear()

@@ -14,7 +14,7 @@ import hashlib
 import os
 import shutil
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,26 +31,21 @@ from a2perf.runs.bundles.layout import ARTIFACTS, MANIFEST
 from a2perf.runs.bundles.process_identity import left_behind, mark
 from a2perf.runs.bundles.run_record import RUN_FILE, ExperimentRun, folder_name, user_name
 from a2perf.runs.bundles.tables import plain_cell, read_table
-from a2perf.runs.events import mlflow_files, wandb_files
-from a2perf.runs.events.log_files import (
-    WANDB_HINT,
-    LogKind,
-    find_logs,
-    is_trainer_log,
-    log_kind,
-    writer_children,
-)
+from a2perf.runs.events import mlflow_files
+from a2perf.runs.events.log_files import WANDB_HINT, LogKind, find_logs, is_trainer_log, log_kind
 from a2perf.runs.foreign.foreign_layouts import (
     configured_environment,
     described,
     folders_above,
     identity_of,
+    own_logs,
 )
 from a2perf.runs.foreign.tables_of_runs import CONFIG_KEYS, runs_of_table
-from a2perf.runs.run import RunIdentity
+from a2perf.runs.packed.packed_archive import on_disk
+from a2perf.runs.run import LOGS, TABLE, RunFolder, RunIdentity
 from a2perf.runs.series import STEP_COLUMNS, Series, SeriesReader
+from a2perf.runs.stores.finding import below
 from a2perf.storage import write_record
-from a2perf.stranger_files import Bounds, folders
 
 _SOURCES = {
     LogKind.EVENTS: "tensorboard",
@@ -95,7 +90,11 @@ def find_imports(paths: Sequence[Path], kind: str | None = None) -> list[Foreign
     for path in paths:
         if not path.exists():
             raise UserError(f"{path} does not exist", hint="give a folder or file of logs")
-        found += _of_file(path) if path.is_file() else _below(path)
+        for run in below(path, tables=True):
+            if run.layout == TABLE and not is_trainer_log(run.path.name):
+                found += _of_table(run)
+            elif run.layout in (LOGS, TABLE):
+                found += _of_logs(run)
     found = list({(item.path, item.name, *item.files): item for item in found}.values())  # a path may be given twice
     found = [item for item in _joined(found) if kind is None or item.source == kind]
     if not found:
@@ -129,62 +128,37 @@ def _first_step(item: ForeignRun) -> float:
     return float("-inf") if step is None else next((float(str(row[step])) for row in rows[1:] if row[step] != ""), 0.0)
 
 
-def _below(top: Path) -> Iterator[ForeignRun]:
-    for folder, names, files in folders(top, Bounds(entries=2_000_000)):
-        names[:] = sorted(name for name in names if not name.startswith("."))
-        path = Path(folder)
-        here = [path / name for name in sorted(files) if stat.S_ISREG((path / name).lstat().st_mode)]
-        if any(file.suffix == wandb_files.SUFFIX for file in here):
-            names.clear()  # the folders below hold copies of the run's files
-        known = [file for file in here if is_trainer_log(file.name)]
-        if (path / mlflow_files.NAME) in known:
-            if mlflow_files.METRICS not in names:  # of an experiment, not of a run
-                known.remove(path / mlflow_files.NAME)
-            else:
-                held = [name for name in names if name in (mlflow_files.METRICS, mlflow_files.PARAMETERS)]
-                values = (file for name in held for file in sorted((path / name).rglob("*")))
-                known += [file for file in values if stat.S_ISREG(file.lstat().st_mode)]
-        if known:
-            children = writer_children(path, names, [file.name for file in here])
-            names[:] = [name for name in names if name not in children]
-            yield _of_folder(path, [*known, *(path / child / log for child, logs in children.items() for log in logs)])
-        for file in here:
-            if file not in known and file.suffix == ".csv":
-                yield from _of_file(file)
+def _of_logs(run: RunFolder) -> Iterator[ForeignRun]:
+    """Yields the run of the regular files among logs: links are not followed."""
+    folder = on_disk(run.path.parent if run.is_file else run.path)
+    logs = [log for log in own_logs(run) if stat.S_ISREG((folder / log).lstat().st_mode)]
+    kinds = {kind for log in logs if (kind := log_kind(log.rpartition("/")[2])) is not None}
+    if not kinds:
+        return
+    source = _SOURCES[kinds.pop()] if len(kinds) == 1 else "sb3"
+    name, config, started_s = described(run.files(), logs)
+    files = [folder / log for log in logs]
+    for held in (mlflow_files.METRICS, mlflow_files.PARAMETERS) if mlflow_files.NAME in logs else ():
+        files += sorted(file for file in (folder / held).rglob("*") if stat.S_ISREG(file.lstat().st_mode))
+    yield ForeignRun(source, folder, files, name=name or folder.name, config=config, started_s=started_s)
 
 
-def _of_file(path: Path) -> Iterable[ForeignRun]:
-    if is_trainer_log(path.name):
-        # a file stands for all files of its kind in its folder: parts of one run
-        kind = log_kind(path.name)
-        return [_of_folder(path.parent, sorted(f for f in path.parent.iterdir() if log_kind(f.name) is kind))]
-    runs = runs_of_table(path)
-    if not runs:
+def _of_table(run: RunFolder) -> Iterator[ForeignRun]:
+    """Yields the run of a table or of a part of it, if it has a column of steps."""
+    path = on_disk(run.path)
+    if not run.part:
         table = read_table(path)
         if "_step" in table.columns:
             raise UserError(f"{path} is a table that Weights & Biases exported, which is not read", hint=WANDB_HINT)
-        is_log = any(table.numbers(name) is not None for name in STEP_COLUMNS)
-        return [ForeignRun("csv", path, [path], name=path.stem)] if is_log else []
-    found = []
-    for name, run in runs.items():
-        if any(column in run.columns for column in STEP_COLUMNS):
-            item = ForeignRun("csv", path, name=f"{path.stem}_{name}" if run.config else name, config=dict(run.config))
-            cells = (
-                [plain_cell(cell) for cell in row] for row in zip(*map(np.ravel, run.columns.values()), strict=True)
-            )
-            item.tables["curve.csv"] = [list(run.columns), *cells]
-            found.append(item)
-    return found
-
-
-def _of_folder(folder: Path, files: list[Path]) -> ForeignRun:
-    kinds = {kind for file in files if (kind := log_kind(file.name)) is not None}
-    source = _SOURCES[kinds.pop()] if len(kinds) == 1 else "sb3"
-    logs = [file.relative_to(folder).as_posix() for file in files]
-    name, config, started_s = described(files_of(folder), logs)
-    item = ForeignRun(source, folder, files, config=config, started_s=started_s)
-    item.name = name or os.path.basename(os.path.abspath(folder))
-    return item
+        if any(table.numbers(name) is not None for name in STEP_COLUMNS):
+            yield ForeignRun("csv", path, [path], name=path.stem)
+        return
+    part = runs_of_table(path)[run.part]
+    if any(column in part.columns for column in STEP_COLUMNS):
+        name = f"{path.stem}_{run.part}" if part.config else run.part
+        columns = zip(*map(np.ravel, part.columns.values()), strict=True)
+        rows: list[list[object]] = [list(part.columns), *([plain_cell(cell) for cell in row] for row in columns)]
+        yield ForeignRun("csv", path, tables={"curve.csv": rows}, name=name, config=dict(part.config))
 
 
 @dataclass(frozen=True)
