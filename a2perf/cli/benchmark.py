@@ -120,12 +120,7 @@ def _planned(store: Path, options: dict[str, Any], resources: Any) -> Any:
     if options["auto_tag"]:
         tag = tagger(store, look_up=not assets.is_offline(), api=os.environ.get("GITHUB_API_URL"))
     seeds = range(options["start_seed"], options["start_seed"] + options["num_seeds"])
-    common: dict[str, Any] = {
-        "tag": tag,
-        "experiment": options["exp_name"],
-        "environment": os.environ,
-        "resources": resources,
-    }
+    common: dict[str, Any] = {"tag": tag, "experiment": options["exp_name"], "resources": resources}
     if options["command"] is not None:
         alone = options["workers"] == 1 and options["launcher"].name == "local"
         return command_matrix(store, options["command"], options["env_ids"], seeds, alone=alone, **common)

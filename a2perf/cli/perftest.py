@@ -32,16 +32,7 @@ _FOLDER = click.Path(path_type=Path)
 @click.option("--n-jobs", type=click.IntRange(min=1), metavar="N", help="Number of runs at the same time.")
 @launch_options("launcher")
 @click.option("--report", type=_FOLDER, metavar="DIR", help="Folder of results. Default: STORE/performance_tests.")
-def perftest(
-    action: str,
-    tests: tuple[str, ...],
-    skip: tuple[str, ...],
-    conf: Path,
-    store: str | None,
-    n_jobs: int | None,
-    report: Path | None,
-    **given: Any,
-) -> int:
+def perftest(action: str, tests: tuple[str, ...], conf: Path, report: Path | None, **given: Any) -> int:
     """Test whether training runs still perform: k of n runs must reach a value within a budget.
 
     Runs tests by name (FetchReach/sac_her-test), path or glob, one after another, or lists them with their conditions;
@@ -56,14 +47,14 @@ def perftest(
     words, launch = list(tests) or ["*"], LaunchOptions.taken_from(given)
     if action == "list":
         return _list(words, conf)
-    folder = store_folder(store)
+    folder = store_folder(given["store"])
     paths = find_tests(words, conf=conf)
     others = [path for path in paths if any("*" in word for word in words) and not is_test(path)]
     if others:
         names = ", ".join(name_of(path, conf) for path in others)
         click.echo(f"not tests (no performance_testing_conditions): {names}")
         paths = [path for path in paths if path not in others]
-    left_out = {path for path in paths if any(Path(name_of(path, conf)).match(word) for word in skip)}
+    left_out = {path for path in paths if any(Path(name_of(path, conf)).match(word) for word in given["skip"])}
     # read all files before the first run: a mistake in the last one must not surface after hours
     chosen = [read_test(path, conf=conf) for path in paths if path not in left_out]
     missing: dict[str, MissingDependency] = {}
@@ -87,7 +78,7 @@ def perftest(
         else:
             if test.training is not None and (notice := resolve_env_id(test.env)[1]):
                 click.echo(f"notice: {notice}")
-            with launch.conductor(workers=n_jobs or test.n_jobs) as conductor:
+            with launch.conductor(workers=given["n_jobs"] or test.n_jobs) as conductor:
                 outcome = run_test(test, folder, conductor, say=click.echo)
         outcomes.append(outcome)
         write_results(results, outcomes)

@@ -49,12 +49,12 @@ def init(folder: Path, template: str | None, task: str | None) -> int:
 
 @click.command(context_settings=normalised())
 @click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
-@click.option("--env-id", metavar="ID", help="Environment of the trial. Default: the one in the gin files.")
+@click.option("--env-id", "task", metavar="ID", help="Environment of the trial. Default: the one in the gin files.")
 @click.option("--steps", default=20, show_default=True, type=click.IntRange(min=1), help="Environment steps to run.")
 @click.option(
     "--train-time-limit-s",
     "--train-limit",
-    "train_limit",
+    "train_limit_s",
     default=30.0,
     show_default=True,
     metavar="SECONDS",
@@ -74,16 +74,7 @@ def init(folder: Path, template: str | None, task: str | None) -> int:
     "trust_submission_config",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
-def check(
-    folder: Path,
-    env_id: str | None,
-    steps: int,
-    train_limit: float,
-    artifacts: Path | None,
-    participant_args: str,
-    as_json: bool,
-    **chosen: Any,
-) -> int:
+def check(folder: Path, as_json: bool, **given: Any) -> int:
     """Check the submission in DIR and list every problem at once.
 
     \b
@@ -96,19 +87,12 @@ def check(
     """  # noqa: D301
     from a2perf.sandbox import STRONGEST, get_sandbox, level_text  # imported here: help does not need it
 
-    options = RunOptions.taken_from(chosen).given
+    options = RunOptions.taken_from(given).given
+    given["participant_args"] = parse_participant_args(given["participant_args"])
     asked = str(options.get("sandbox") or STRONGEST)
     level = get_sandbox(asked).level
     if folder.is_dir() and not as_json:  # the report has it, but this comes before any code of the submission runs
         click.echo(level_text(level, asked), err=True)
-    report = check_folder(
-        folder,
-        task=env_id,
-        steps=steps,
-        train_limit_s=train_limit,
-        artifacts=artifacts,
-        participant_args=parse_participant_args(participant_args),
-        **options,
-    )
+    report = check_folder(folder, **given, **options)
     click.echo(json.dumps(report.as_json(), indent=2) if as_json else report)
     return 0 if report else 1

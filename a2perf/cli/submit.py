@@ -30,7 +30,7 @@ from a2perf.submission.run_options import RunOptions, run_options
     metavar="DIR",
     help="Output folder: bundles, protocol.json and summary.md.",
 )
-@click.option("--protocol", "name", default=protocols.LATEST, show_default=True, help="Version of the protocol.")
+@click.option("--protocol", default=protocols.LATEST, show_default=True, help="Version of the protocol.")
 @click.option("--task", "tasks", multiple=True, metavar="T", help="Only this task; repeatable.")
 @click.option("--domain", metavar="NAME", help="Only the core tasks of this domain.")
 @click.option(
@@ -50,6 +50,7 @@ from a2perf.submission.run_options import RunOptions, run_options
 @PARTICIPANT_ARGS
 @click.option(
     "--gin-bindings",
+    "bindings",
     multiple=True,
     metavar="BINDING",
     help="Binding for every run; the result is not rankable. Repeatable.",
@@ -71,16 +72,7 @@ from a2perf.submission.run_options import RunOptions, run_options
     workers={"help": "Number of runs at the same time; several runs disturb each other's times and energy."},
 )
 @click.option("--json", "as_json", is_flag=True, help="Print protocol.json.")
-def submit_command(
-    submission: Path,
-    folder: Path,
-    name: str,
-    tasks: tuple[str, ...],
-    domain: str | None,
-    gin_bindings: tuple[str, ...],
-    as_json: bool,
-    **given: Any,
-) -> int:
+def submit_command(submission: Path, folder: Path, as_json: bool, **given: Any) -> int:
     """Run a whole protocol: train and evaluate every task and seed, and score them against the stored references.
 
     \b
@@ -97,19 +89,9 @@ def submit_command(
     launch = LaunchOptions.taken_from(given)
     options = RunOptions.taken_from(given)
     given["participant_args"] = parse_participant_args(given["participant_args"])
+    given |= {**launch.for_many(), **options.given, "progress": "lines" if as_json else None}
     try:
-        result = submit(
-            submission,
-            folder,
-            protocol=name,
-            tasks=tasks,
-            domain=domain,
-            bindings=gin_bindings,
-            **launch.for_many(),
-            progress="lines" if as_json else None,
-            **given,
-            **options.given,
-        )
+        result = submit(submission, folder, **given)
     except RunFailed as error:
         if error.bundle is None:
             raise
