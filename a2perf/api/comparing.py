@@ -23,7 +23,7 @@ from a2perf.rlops.compare.groups import (
     with_records,
 )
 from a2perf.rlops.compare.panels import asked_of_episodes, choose_mode, panels_of
-from a2perf.rlops.compare.references import read_references
+from a2perf.rlops.compare.references import read_references, scales_of
 from a2perf.rlops.compare.request import ACCEPTED, LAST, Group, Question, Request, groups_of_queries
 from a2perf.rlops.compare.scores import (
     EPISODE_RETURN,
@@ -149,7 +149,10 @@ def compare(
         question=question or "seeds",
     )
     _check(settings, names)
-    scales = _scales(references)
+    if isinstance(references, str | Path):
+        scales = read_references(Path(references))
+    else:
+        scales = scales_of(references or {}, "references")
     words: list[Any] = [baseline]
     words += candidate if isinstance(candidate, Sequence) and not isinstance(candidate, str) else [candidate]
     is_named = by is None and len(words) > 1 and all(isinstance(word, str) for word in words)
@@ -350,22 +353,6 @@ def _check(settings: Request, metrics: Sequence[str]) -> None:
             "tolerance_absolute is in units of one metric, and there are several",
             hint="compare the metrics one by one, or use tolerance",
         )
-
-
-def _scales(given: Mapping[str, tuple[float, float]] | str | Path | None) -> dict[str, ReferenceScale]:
-    from a2perf.metrics.protocol import ReferenceScale
-
-    if given is None:
-        return {}
-    if isinstance(given, str | Path):
-        return read_references(Path(given))
-    for task, pair in given.items():
-        if len(pair) != 2 or pair[0] == pair[1]:
-            raise ConfigError(
-                f"references of {task!r} are {pair!r}, not two different numbers",
-                hint="give (score of a random policy, score of an expert)",
-            )
-    return {task: ReferenceScale(float(pair[0]), float(pair[1]), "given") for task, pair in given.items()}
 
 
 def _score_text(metrics: Sequence[Metric], mode: str, last: int) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from a2perf.cli.rlops_compare import compare_command
+from a2perf.cli.compare import compare_command
 from a2perf.cli.shared_options import OLD_WANDB_OPTIONS, STORE, Words, WordsCommand, several
 from a2perf.errors import UserError, command_line
 from a2perf.submission.options import normalised
@@ -188,12 +188,12 @@ def _listed(tags: Iterable[str]) -> str:
 @click.command("import", context_settings=normalised())
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FOLDER_OR_FILE...")
 @click.option("--format", "kind", metavar="NAME", help="tensorboard, csv, wandb or sb3. Default: all.")
-@click.option("--exp-name", metavar="NAME", help="Name of the experiment. Default: from the run.")
+@click.option("--exp-name", "experiment", metavar="NAME", help="Name of the experiment. Default: from the run.")
 @click.option("--env-id", metavar="ENV", help="The environment. Default: from the run.")
 @click.option("--seed", type=int, help="The seed. Default: from the run.")
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="Tag the runs; repeatable.")
 @STORE
-def import_command(paths: tuple[Path, ...], kind: str | None, tags: tuple[str, ...], **options: Any) -> int:
+def import_command(paths: tuple[Path, ...], kind: str | None, store: str | None, **given: Any) -> int:
     """Copy recorded runs of other tools into the experiment store.
 
     Found are folders of TensorBoard event files, Stable-Baselines3 logs (progress.csv, monitor.csv), runs of Weights &
@@ -206,23 +206,16 @@ def import_command(paths: tuple[Path, ...], kind: str | None, tags: tuple[str, .
     from a2perf.runs.stores.importing import find_imports, import_run
     from a2perf.runs.stores.store import store_folder
 
-    for tag in tags:
+    for tag in given["tags"]:
         check_tag(tag)
-    store = Store(store_folder(options["store"]), create=True)
+    target = Store(store_folder(store), create=True)
     found = find_imports(paths, kind)
-    if options["seed"] is not None and len(found) > 1:
+    if given["seed"] is not None and len(found) > 1:
         raise UserError(f"--seed is for one run, {len(found)} were found", hint="import them one by one")
     problems: list[str] = []
     for item in found:
         try:
-            done = import_run(
-                store.path,
-                item,
-                experiment=options["exp_name"],
-                env_id=options["env_id"],
-                seed=options["seed"],
-                tags=tags,
-            )
+            done = import_run(target.path, item, **given)
         except UserError as error:
             problems.append(str(error))
             continue

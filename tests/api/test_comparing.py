@@ -369,7 +369,7 @@ PAIR = [*seeds("old", 3), *seeds("new", 3)]
         (PAIR, {"last": 0}, ConfigError, "last=0"),
         (PAIR, {"question": "policy"}, ConfigError, "question='policy' is not valid\n  Hint: use one of seeds, "),
         (PAIR, {"question": "episodes", "metric": "energy_gross"}, ConfigError, "compares episodes, not energy_gross"),
-        (PAIR, {"references": {"walk": (1.0, 1.0)}}, ConfigError, "references of 'walk'"),
+        (PAIR, {"references": {"walk": (1.0, 1.0)}}, ConfigError, "walk has equal scores of random and expert"),
         (
             PAIR,
             {"metric": ["returns", "energy_gross"], "tolerance_absolute": 1.0},

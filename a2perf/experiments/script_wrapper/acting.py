@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from a2perf.experiments.script_wrapper.live_values import as_array
 from a2perf.submission.participant.adapters.sb3 import changing_wrappers
 
 Act = Callable[[Any], Any]
@@ -148,12 +149,6 @@ def action_for(env: Any, acting: Acting, observation: Any) -> Any:
         raise NotAnAction(f"{acting.name} returns {kind}, which is not an action of {space}")
     action = action.reshape(space.shape).astype(space.dtype)
     return action if space.shape else action.item()
-
-
-def as_array(value: Any) -> Any:
-    """Returns a NumPy array of an array, a tensor on any device, or a number."""
-    detached = value.detach() if hasattr(value, "detach") else value
-    return np.asarray(detached.cpu() if hasattr(detached, "cpu") else detached)
 
 
 def parameters_of(function: Any) -> Mapping[str, inspect.Parameter]:

@@ -16,14 +16,13 @@ from a2perf.domains import video
 from a2perf.experiments.script_wrapper.acting import (
     Acting,
     NotFound,
-    as_array,
     find_acting,
     for_environment,
     names_of_wrappers,
     play,
 )
 from a2perf.experiments.script_wrapper.episodes import SMOOTHING
-from a2perf.experiments.script_wrapper.live_values import LiveValues
+from a2perf.experiments.script_wrapper.live_values import LiveValues, as_array
 
 WEIGHTS = ("model", "policy", "agent", "actor", "critic")
 _FRAMES_PER_SECOND = 30

@@ -65,9 +65,13 @@ def scalar(value: Any) -> float | None:
     if isinstance(value, str | bytes):
         return None
     with contextlib.suppress(Exception):  # a script may log any object
-        # both, as a tensor has: `detach` of a stream would close its buffer
-        detached = value.detach().cpu() if hasattr(value, "detach") and hasattr(value, "cpu") else value
-        array = np.asarray(detached, dtype=np.float64)
+        array = np.asarray(as_array(value), dtype=np.float64)
         if array.size == 1:
             return float(array.reshape(()))
     return None
+
+
+def as_array(value: Any) -> Any:
+    """Returns a NumPy array of an array, a tensor on any device, or a number."""
+    # both, as a tensor has: `detach` of a stream would close its buffer
+    return np.asarray(value.detach().cpu() if hasattr(value, "detach") and hasattr(value, "cpu") else value)

@@ -7,13 +7,13 @@ scores change from one comparison to the next.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from a2perf.errors import UserError
+from a2perf.errors import ConfigError, UserError
 from a2perf.metrics import protocol
 from a2perf.metrics.protocol import ReferenceScale
 from a2perf.metrics.submitted import protocol_of
@@ -42,7 +42,16 @@ def read_references(path: Path) -> dict[str, ReferenceScale]:
         raise UserError(f"{path} is neither JSON nor YAML: {error}", hint=f"write {_FORM}") from error
     if not isinstance(content, dict) or not content:
         raise UserError(f"{path} does not map environments to scores", hint=f"write {_FORM}")
-    return {str(env): _reference(path, str(env), value) for env, value in content.items()}
+    return scales_of(content, str(path))
+
+
+def scales_of(given: Mapping[Any, Any], source: str) -> dict[str, ReferenceScale]:
+    """Returns reference scores by environment: ``(random, expert)`` or a mapping with both names for each.
+
+    Raises:
+        ConfigError: an environment has not two different numbers.
+    """
+    return {str(env): _reference(source, str(env), value) for env, value in given.items()}
 
 
 def references_of(panels: Sequence[Panel], given: dict[str, ReferenceScale]) -> dict[str, ReferenceScale]:
@@ -59,14 +68,16 @@ def references_of(panels: Sequence[Panel], given: dict[str, ReferenceScale]) -> 
     return found
 
 
-def _reference(path: Path, env: str, value: Any) -> ReferenceScale:
+def _reference(source: str, env: str, value: Any) -> ReferenceScale:
     ends: Any = [value.get("random"), value.get("expert")] if isinstance(value, dict) else value
-    numeric = isinstance(ends, list) and len(ends) == 2
+    numeric = isinstance(ends, list | tuple) and len(ends) == 2
     if not numeric or not all(isinstance(end, int | float) and np.isfinite(end) for end in ends):
-        raise UserError(f"{path}: {env} needs two numbers, random and expert, and has {value!r}", hint=f"write {_FORM}")
+        problem = f"{source}: {env} needs two numbers, random and expert, and has {value!r}"
+        raise ConfigError(problem, hint=f"write {_FORM}")
     if ends[0] == ends[1]:
-        raise UserError(f"{path}: {env} has equal scores of random and expert", hint="give the scores of two policies")
-    return ReferenceScale(float(ends[0]), float(ends[1]), str(path))
+        problem = f"{source}: {env} has equal scores of random and expert"
+        raise ConfigError(problem, hint="give the scores of two policies")
+    return ReferenceScale(float(ends[0]), float(ends[1]), source)
 
 
 def _of_protocol(panel: Panel) -> ReferenceScale | None:

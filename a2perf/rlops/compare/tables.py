@@ -107,14 +107,12 @@ def verdict_table(comparison: ComparedGroups, candidate: Candidate) -> Table:
 def overall_texts(overall: OverallDifference, scale: Scale | None = None) -> tuple[str, ...]:
     """Returns the result over all environments for the columns of ``verdict_table``, without those of the gate."""
     found, scale = overall.found, scale or Scale(1.0, overall.unit)
-    unit = f" {scale.unit}" if scale.unit else ""
+    unit, seeds = f" {scale.unit}" if scale.unit else "", f"{found.candidate_n} / {found.baseline_n}"
     if found.value is None or found.low is None or found.high is None:
-        return (found.sign.value, *(UNKNOWN,) * 5, f"{found.candidate_n} / {found.baseline_n}")
+        return (found.sign.value, *(UNKNOWN,) * 5, seeds)
     value, low, high = (end / scale.factor for end in (found.value, found.low, found.high))
-    ends = ", ".join(number(end, high - low, sign=True) for end in (low, high))
-    difference = f"{number(value, high - low, sign=True)}{unit}"
-    seeds = f"{found.candidate_n} / {found.baseline_n}"
-    return (found.sign.value, difference, f"[{ends}]{unit}", "", "", "", seeds)
+    value_text, *ends = (number(end, high - low, sign=True) for end in (value, low, high))
+    return (found.sign.value, f"{value_text}{unit}", f"[{', '.join(ends)}]{unit}", "", "", "", seeds)
 
 
 class JudgementNumbers:
@@ -131,11 +129,7 @@ class JudgementNumbers:
         known = judgement.low is not None and judgement.high is not None
         self._width = (judgement.high or 0.0) - (judgement.low or 0.0) if known else None
         self._mark = "≈ " if panel.is_estimated else ""
-
-    @property
-    def unit(self) -> str:
-        """The unit of all numbers; empty for the unit of the reward."""
-        return self._scale.unit
+        self._unit = f" {self._scale.unit}" if self._scale.unit else ""  # empty for the unit of the reward
 
     def difference(self) -> str:
         """Returns the difference with its sign; positive is better."""
@@ -146,16 +140,14 @@ class JudgementNumbers:
         if self._width is None:
             return UNKNOWN
         ends = (self._judgement.low, self._judgement.high)
-        between = ", ".join(self._text(end, sign=True, unit=False) for end in ends)
-        return f"[{between}]{f' {self.unit}' if self.unit else ''}"
+        return f"[{', '.join(self._number(end, sign=True) for end in ends)}]{self._unit}"
 
     def limit(self) -> str:
         """Returns the difference below which the candidate is worse than the tolerance allows."""
         text = self._text(-self._judgement.tolerance)
         if self._judgement.tolerance and not any(digit in text for digit in "123456789"):
             # far below the width of the interval: zero would be wrong
-            unit = f" {self.unit}" if self.unit else ""
-            return f"{number(-self._judgement.tolerance / self._scale.factor)}{unit}"
+            return f"{number(-self._judgement.tolerance / self._scale.factor)}{self._unit}"
         return text
 
     def mean(self, value: float | None) -> str:
@@ -163,12 +155,13 @@ class JudgementNumbers:
         text = self._text(value)
         return text if text == UNKNOWN else f"{self._mark}{text}"
 
-    def _text(self, value: float | None, *, sign: bool = False, unit: bool = True) -> str:
-        factor = self._scale.factor
-        text = number(
-            None if value is None else value / factor, None if self._width is None else self._width / factor, sign=sign
-        )
-        return f"{text} {self.unit}" if unit and self.unit and text != UNKNOWN else text
+    def _text(self, value: float | None, *, sign: bool = False) -> str:
+        text = self._number(value, sign=sign)
+        return text if text == UNKNOWN else f"{text}{self._unit}"
+
+    def _number(self, value: float | None, *, sign: bool = False) -> str:
+        value, width = (None if one is None else one / self._scale.factor for one in (value, self._width))
+        return number(value, width, sign=sign)
 
 
 def further(judgement: Judgement) -> str:
