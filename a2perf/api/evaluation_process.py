@@ -222,20 +222,17 @@ class _NotebookProgress(RunProgress):
         self._update(force=True)
 
     def advance(self, done: int, note: str = "") -> None:
-        """Moves the bar."""
         super().advance(done, note)
         self._note = note
         self._update()
 
     def opened(self, bundle: Path) -> None:
-        """Keeps the path of the bundle for the summary."""
         self._bundle = os.path.relpath(bundle)
 
     def failed(self, text: str) -> None:
         """Nothing: the exception shows the failure."""
 
     def close(self) -> None:
-        """Replaces the bar by a line of summary."""
         self._ended = True
         self._update(force=True)
 

@@ -34,7 +34,6 @@ def require_display(*, x11: bool = False) -> None:
 
 
 def _listens(display: str) -> bool:
-    """Returns whether an X server accepts connections."""
     host, _, number = display.rpartition(":")
     number = number.partition(".")[0]
     if not number.isdigit():

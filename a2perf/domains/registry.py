@@ -262,7 +262,6 @@ class _AnyDomain(Domain):
     """Its tasks are the ids of Gymnasium, which are looked up when they are named."""
 
     def task(self, name: str) -> Task:
-        """Returns the task of an id; see ``Domain.task``."""
         return Task(name, find_environment(name)[1].id)
 
 

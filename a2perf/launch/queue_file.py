@@ -149,7 +149,6 @@ def _steps(version: int, wanted: int) -> list[str]:
 
 @functools.cache
 def _known_definitions(version: int) -> set[tuple[str, str, str | None]]:
-    """Returns what a queue of a schema defines."""
     with closing(sqlite3.connect(":memory:")) as fresh:
         for step in _steps(0, version):
             fresh.execute(step)

@@ -218,7 +218,6 @@ class _Loop:
         self._changed |= bool(self._queue.reap())
 
     def tick(self) -> None:
-        """Sends the event of a turn of the loop."""
         running = {token: (item.lease.entry, item.started) for token, item in self.running.items()}
         # The time for counting grows with the queue, so unchanged counts are not read again.
         self._on_event(RunEvent(counts=self._queue.counts() if self._changed else {}, running=running))

@@ -37,9 +37,7 @@ OWN_PROCESSES = 2
 HINT = "apt-get install bubblewrap, and allow user namespaces (sysctl kernel.unprivileged_userns_clone=1)"
 
 _GUARANTEES = (
-    "of the host's files it sees only the system, its interpreter and the submission (read-only) and its artifacts"
-    " folder",
-    "private /tmp and /dev/shm of limited size, deleted at its end",
+    *view.GUARANTEES,
     "it sees, signals and traces only its own processes",
     "no capabilities, no new privileges, and no changes to the host's device files",
     "refused system calls: tracing, mounts, namespaces, keys, kernel programs, the host's clock, leases, set-user-ID"
@@ -73,7 +71,6 @@ _COUNTERS = (
 )
 """Files of ``/proc`` that count for the whole host."""
 
-_NO_NETWORK = "no network except a private loopback"
 _MISSING = (
     "messages through counters of the kernel that all processes share (inode and socket numbers, free memory)",
     "using up pseudo-terminals, which the kernel counts for all participants together (the host keeps a reserve)",
@@ -166,7 +163,7 @@ class BubblewrapSandbox:
         """Returns what the level enforces."""
         identity = _SAME_ID if host_id.draw() is None else _OWN_ID
         kept_apart = (_OVERLAYS,) if self._has_overlays() else ()
-        alone = () if network else (_NO_NETWORK,)
+        alone = () if network else (view.NO_NETWORK,)
         return [
             *LIFECYCLE,
             identity,

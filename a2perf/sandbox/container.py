@@ -51,9 +51,7 @@ _FIRST_NUMBER = 900
 _BY_ENGINE = ("/proc/", "/sys/", "/dev/", "/etc/passwd", "/etc/group", "/etc/hosts", "/etc/resolv.conf")
 
 _GUARANTEES = (
-    "of the host's files it sees only the system, its interpreter and the submission (read-only) and its artifacts"
-    " folder",
-    "private /tmp and /dev/shm of limited size, deleted at its end",
+    *view.GUARANTEES,
     "it sees, signals and traces only processes of its container",
     "no capabilities, no new privileges, and no changes to the host's device files",
     "system calls are filtered by the engine's list and by that of the level 'bubblewrap'",
@@ -67,7 +65,6 @@ _SAME_ID = "on the host it has the id of the evaluator's user"
 _LOCKS = "locks on the host's files that it may read"
 _INOTIFY = "using up inotify instances and pipes, which the kernel counts together with those of the evaluator's user"
 _LOOPBACK_SETTINGS = {f"net.ipv6.conf.{which}.disable_ipv6": "0" for which in ("all", "lo")}
-_NO_NETWORK = "no network except a private loopback"
 
 
 @cache
@@ -109,7 +106,7 @@ class DockerSandbox:
     def guarantees(self, *, network: bool = False) -> list[str]:
         """Returns what the level enforces."""
         identity = _SAME_ID if os.getuid() else _OWN_ID
-        alone = () if network else (_NO_NETWORK,)
+        alone = () if network else (view.NO_NETWORK,)
         return [*LIFECYCLE, identity, *_GUARANTEES, *alone, *GUARANTEES_OF_LIMITS, *pinned_guarantee()]
 
     def missing(self, *, network: bool = False) -> list[str]:

@@ -90,7 +90,6 @@ class _Unguarded:
         return -1
 
     def poll(self) -> Ending | None:
-        """Returns how the program ended."""
         if self._popen.poll() is not None:
             return self._ended(killed=False)
         if time.monotonic() >= self._due_s:  # whoever waits for the program polls it
@@ -98,7 +97,6 @@ class _Unguarded:
         return None
 
     def wait(self, timeout_s: float | None = None) -> Ending | None:
-        """Waits for the end of the program, and ends the rest of its tree."""
         try:
             self._popen.wait(timeout_s)
         except subprocess.TimeoutExpired:

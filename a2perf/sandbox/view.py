@@ -55,6 +55,12 @@ PACKAGE = Path(__file__).resolve().parents[1]
 USER_ID = 1000
 PASSWD = f"participant:x:{USER_ID}:{USER_ID}::/tmp:/bin/sh\nnobody:x:65534:65534::/:/usr/sbin/nologin\n"
 GROUP = f"participant:x:{USER_ID}:\nnogroup:x:65534:\n"
+GUARANTEES = (
+    "of the host's files it sees only the system, its interpreter and the submission (read-only) and its artifacts"
+    " folder",
+    "private /tmp and /dev/shm of limited size, deleted at its end",
+)
+NO_NETWORK = "no network except a private loopback"
 HOST_NAME = "a2perf"
 HOSTS = f"127.0.0.1 localhost {HOST_NAME}\n::1 localhost\n"
 

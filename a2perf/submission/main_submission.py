@@ -227,8 +227,6 @@ def outside_of(submission: Path | None) -> Iterator[None]:
 
 
 def _from_here(settings: Submission) -> Submission:
-    """Returns the settings with absolute paths."""
-
     def absolute(given: str) -> str:
         is_path = "://" not in given and (os.sep in given or Path(given).exists())
         return str(Path(given).expanduser().absolute()) if is_path else given

@@ -449,7 +449,6 @@ def _mode(given: BenchmarkMode | str) -> BenchmarkMode:
 
 
 def _perturbations(domain_name: str, given: Sequence[str]) -> tuple[str, ...]:
-    """Returns the names of the perturbations in the order of the domain."""
     domain = get_domain(domain_name)
     if twice := sorted({name for name in given if given.count(name) > 1}):
         raise ConfigError(f"Submission.perturbations lists {twice[0]!r} twice", hint="list each perturbation once")

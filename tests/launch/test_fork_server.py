@@ -69,7 +69,11 @@ def test_the_second_evaluator_is_forked_and_writes_its_own_log(tmp_path: Path, l
     assert _process(job).ppid() != os.getpid()
     assert _ended(job).exit_code == 0
     assert "100 episodes" in (tmp_path / "first.log").read_text()
-    assert (tmp_path / "first.log").read_text() == (tmp_path / "second.log").read_text()
+    first, second = (
+        [line for line in (tmp_path / name).read_text().splitlines() if "/100" not in line]  # progress: by the clock
+        for name in ("first.log", "second.log")
+    )
+    assert first == second
     wrong = launcher.start(_command(folder, tmp_path / "third", "--no-such-flag"))
     assert _ended(wrong).exit_code == 2
     assert "No such option" in (tmp_path / "third.log").read_text()

@@ -208,7 +208,6 @@ class _Clocks:
         return self._tree_s + (self._total - self._total_then) * 1e-9
 
     def read(self) -> int:
-        """Returns the time used so far."""
         total = self._total
         for pid, last in list(self._last.items()):
             try:

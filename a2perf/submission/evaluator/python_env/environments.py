@@ -267,7 +267,6 @@ def _build(recipe: Recipe, path: Path, log: Path) -> Stamp:
 
 
 def _remove_remains(path: Path) -> None:
-    """Deletes interrupted builds of the same key."""
     for remains in path.parent.glob(f"{_BUILDING}{path.name}-*"):
         shutil.rmtree(remains, ignore_errors=True)
 
