@@ -69,7 +69,7 @@ class Members(Protocol):
         """
 
     def observations(self, rows: list[Row], memory: Any) -> Any:
-        """Returns those of the rows, stacked; ``memory`` is where they are sent from, if the last ones were alike."""
+        """Returns those of the rows, stacked; ``memory`` holds them for sending, if the last ones were alike."""
 
     def see(self, rows: list[Row]) -> None:
         """Adds the observations to the traces."""
@@ -135,7 +135,7 @@ class _Envs:
 
 
 class _Vector:
-    """A vector environment; a member without an episode goes on with actions that nobody chose."""
+    """A vector environment; a member without an episode steps with actions that nobody chose."""
 
     def __init__(self, vector: Any, observations: Any) -> None:
         self._vector, self.count = vector, vector.num_envs
