@@ -64,12 +64,7 @@ def test_unpacking_gives_back_every_byte(root: Path, tmp_path: Path) -> None:
     assert unpack(packed, tmp_path / "out") == [tmp_path / "out" / "root"]
     assert content(tmp_path / "out" / "root") == before == content(root)
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["root"]
-
-
-def test_packing_what_was_unpacked_gives_the_same_file(root: Path, tmp_path: Path) -> None:
-    packed = pack([root])
-    (again,) = unpack(packed, tmp_path / "elsewhere")
-    assert pack([again]).read_bytes() == packed.read_bytes()
+    assert pack([tmp_path / "out" / "root"]).read_bytes() == packed.read_bytes()
 
 
 def test_the_same_run_gives_the_same_file_under_another_umask_and_time(root: Path, tmp_path: Path) -> None:

@@ -90,9 +90,6 @@ def test_old_names_are_mapped_with_a_warning():
         settings = resolve_settings()
     assert len(caught) == 2
     assert (settings.force_cpu_power, settings.electricitymaps_api_token) == (150, "abc")
-
-
-def test_the_new_name_counts_when_both_are_given():
     with pytest.warns(FutureWarning, match="the value of force_cpu_power counts"):
         settings = track_emissions_decorator(emissions._RESOLVE, default_cpu_power=1.0, force_cpu_power=2.0)
     assert settings.force_cpu_power == 2.0

@@ -30,14 +30,20 @@ sys.stdin.readline()
 """
 
 
-def tracked(spawn, code: str, **attached):
-    process = spawn(code)
+def followed(process, **attached):
+    """Tracks a process from its first line of input to its next line of output, and returns that with the report."""
     sampler = Sampler(mode="train", with_codecarbon=False, interval_s=60.0)
     sampler.attach(process.pid, **attached)
     process.stdin.write(b"\n")
     process.stdin.flush()
-    assert process.stdout.readline() == b"done\n"
-    return sampler.stop()
+    line = process.stdout.readline()
+    return line.strip(), sampler.stop()
+
+
+def tracked(spawn, code: str, **attached):
+    line, report = followed(spawn(code), **attached)
+    assert line == b"done"
+    return report
 
 
 def test_time_that_sampling_does_not_see_is_bounded_and_the_record_says_so(spawn) -> None:
@@ -141,24 +147,18 @@ def group(request) -> Iterator[Path]:
         folder.rmdir()
 
 
-def followed(process, **attached):
+def left(process, **attached):
     """Tracks a process that runs ``LEAVING`` until its daemon has worked."""
-    sampler = Sampler(mode="train", with_codecarbon=False, interval_s=60.0)
-    sampler.attach(process.pid, **attached)
-    process.stdin.write(b"\n")
-    process.stdin.flush()
-    daemon = int(process.stdout.readline())
-    try:
-        return sampler.stop()
-    finally:
-        os.kill(daemon, signal.SIGKILL)
+    daemon, report = followed(process, **attached)
+    os.kill(int(daemon), signal.SIGKILL)
+    return report
 
 
 @pytest.mark.group("root")
 @pytest.mark.parametrize("group", PLACES, indirect=True, ids=["v1", "v2"])
 def test_kernels_group_counts_unheard_children_and_processes_that_left_the_tree(leaving, group) -> None:
     (group / "cgroup.procs").write_text(str(leaving.pid))
-    report = followed(leaving, cgroup=[group])
+    report = left(leaving, cgroup=[group])
     truth = procfs.read_cgroup([group]).cpu_seconds
     assert truth is not None
     assert truth > 0.69
@@ -170,14 +170,14 @@ def test_kernels_group_counts_unheard_children_and_processes_that_left_the_tree(
 @pytest.mark.skipif(task_clock.why_unavailable() is not None, reason="the kernel offers no task clock here")
 def test_kernels_clock_counts_them_without_a_group(leaving) -> None:
     clock = task_clock.TaskClock(leaving.pid)
-    report = followed(leaving, clock=clock.seconds, root_is_guard=True)
+    report = left(leaving, clock=clock.seconds, root_is_guard=True)
     clock.close()
     assert report.cpu_method == "task_clock"
     assert 0.69 < report.cpu_seconds < 1.3
 
 
 def test_without_any_account_of_the_kernel_the_bound_contains_them(leaving) -> None:
-    report = followed(leaving)
+    report = left(leaving)
     assert report.cpu_method == "proc_stat"
     assert not report.account.complete
     assert report.account.cpu_not_accounted_max_s is not None
@@ -193,7 +193,7 @@ def test_without_any_account_of_the_kernel_the_bound_contains_them(leaving) -> N
 
 def test_processes_that_the_first_process_adopted_are_not_taken_for_others(monkeypatch) -> None:
     per_s = procfs.CLOCK_TICKS_PER_S
-    before = machine(0.0, 100, {(5, 1): 0})
+    before = unaccounted._Machine(0.0, 100, {(5, 1): 0})
     # an old daemon worked 3 s; a new one, adopted by process 1, worked 2 s, and its child 1 s
     ticks = {(5, 1): 3 * per_s, (8, 9): 2 * per_s, (9, 9): 1 * per_s, (12, 9): 4 * per_s}
     now = unaccounted._Machine(20.0, 110, ticks, {5: 1, 8: 1, 9: 8, 12: 77})
@@ -205,20 +205,13 @@ def test_processes_that_the_first_process_adopted_are_not_taken_for_others(monke
     assert "may belong to processes of the submission" in account.warning
 
 
-def machine(busy_s: float, started: int, ticks: dict[tuple[int, int], int]):
-    return unaccounted._Machine(busy_s, started, ticks)
-
-
 @pytest.mark.parametrize(("busy_s", "missing_s", "warns"), [(30.0, 4.0, True), (26.5, 0.5, False), (20.0, 0.0, False)])
 def test_bound_is_what_the_machine_did_less_what_everything_else_shows(monkeypatch, busy_s, missing_s, warns) -> None:
     per_s = procfs.CLOCK_TICKS_PER_S
-    readings = iter(
-        [
-            machine(0.0, 100, {(5, 1): 2 * per_s, (7, 1): 0}),
-            # the tree's own process 7 and a process that was started outside
-            machine(busy_s, 400, {(5, 1): 12 * per_s, (7, 1): 6 * per_s, (9, 3): 6 * per_s}),
-        ]
-    )
+    before = unaccounted._Machine(0.0, 100, {(5, 1): 2 * per_s, (7, 1): 0})
+    # the tree's own process 7 and a process that was started outside
+    now = unaccounted._Machine(busy_s, 400, {(5, 1): 12 * per_s, (7, 1): 6 * per_s, (9, 3): 6 * per_s})
+    readings = iter([before, now])
     monkeypatch.setattr(unaccounted.Unaccounted, "_machine", lambda self: next(readings))
     bound = unaccounted.Unaccounted(1)
     bound.saw(frozenset({7}))
