@@ -31,7 +31,7 @@ class _Counted(Component):
         force_watts: constant power, as configured; used where nothing counts.
         machine: charge the model with the whole machine and not with the tree alone.
         settle: waits so many seconds between the first readings.
-        amd: whether the processor is AMD's, with counters that are computed from events; by default that of this host.
+        amd: whether the processor is AMD's, with counters computed from events; by default that of this host.
     """
 
     _reads: Literal["processor", "memory"]
@@ -92,11 +92,6 @@ class _Counted(Component):
         reading = self._reading()
         return self._last_joules if reading is None else reading.joules
 
-    def _sample_domains(self, tick: Tick) -> bool:
-        """Charges the interval by the counters; returns whether they still show the component."""
-        self._sample_counter(tick)
-        return self._label()
-
     def _forget_counters(self) -> None:
         """Takes the model in place of dead counters; the caller charges it with the time so far."""
         self._domains = self._read = None
@@ -138,11 +133,10 @@ class CpuEnergy(_Counted):
         """Charges the interval."""
         if tick.tree is not None and tick.tree.cpu_method in ("proc_stat", "psutil"):
             self._tick_s = 1 / procfs.CLOCK_TICKS_PER_S
-        if self._domains is not None:
-            if not self._sample_domains(tick):
-                self._abandon_counters()
-        elif self._read is not None:
+        if self._read is not None:
             self._sample_counter(tick)
+            if self._domains is not None and not self._label():
+                self._abandon_counters()
         elif self.model is not None:
             self._charge(self.model.watts_per_thread * tick.cpu_interval_s, tick)
         tick.values["cpu_power_w"] = round(self.watts, 4)
@@ -218,7 +212,8 @@ class RamEnergy(_Counted):
     def sample(self, tick: Tick) -> None:
         """Charges the interval."""
         if self._domains is not None:
-            if not self._sample_domains(tick):
+            self._sample_counter(tick)
+            if not self._label():
                 self._abandon_counters(tick)
         elif self._platform is not None:
             self._platform.read()

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Sequence
 from math import hypot
 
 from a2perf.metrics.trackers.energy_component import Component
-from a2perf.metrics.trackers.nvml import GpuSample, Nvml
+from a2perf.metrics.trackers.nvml import Nvml
 from a2perf.metrics.trackers.tick import BASELINES, DURING, Tick
 from a2perf.metrics.trackers.uncertainty import (
     MODEL_ERRORS,
@@ -117,9 +117,6 @@ class GpuEnergy(Component):
         if seen.tree_share is not None:
             self._shared_j += joules * seen.tree_share
             self._known_j += joules
-        self._record(seen, tick)
-
-    def _record(self, seen: GpuSample, tick: Tick) -> None:
         gpu = self._gpu
         gpu.memory_peak_bytes = max(gpu.memory_peak_bytes, seen.memory_bytes)
         gpu.utilization_peak_percent = max(gpu.utilization_peak_percent, seen.utilization_percent)

@@ -140,7 +140,8 @@ class HostTracker(Tracker):
         self._elapsed_s = 0.0
         self._clock_due_s = 0.0
         self._idle_from: tuple[float, procfs.MachineCpu | None] = (0.0, None)
-        self._idle: tuple[float, float, str] = (0.0, 0.0, "not taken")
+        self.baseline: tuple[float, float, str] = (0.0, 0.0, "not taken")
+        """The machine before the run: seconds of the window, its utilisation in percent, when it was taken."""
 
     def start(self) -> None:
         """Reads the load before the run and begins the idle baseline."""
@@ -176,10 +177,6 @@ class HostTracker(Tracker):
                 seen.cpu_mhz_min = min(seen.cpu_mhz_min or mhz, mhz)
                 seen.cpu_mhz_max = max(seen.cpu_mhz_max, mhz)
 
-    def baseline(self) -> tuple[float, float, str]:
-        """The machine before the run: seconds of the window, its utilisation in percent, when it was taken."""
-        return self._idle
-
     def _end_baseline(self, now: procfs.MachineCpu | None, taken: str, tree_s: float = 0.0) -> None:
         since, first = self._idle_from
         window = time.perf_counter() - since
@@ -187,7 +184,7 @@ class HostTracker(Tracker):
             return
         total = now.busy_s + now.idle_s + now.steal_s - first.busy_s - first.idle_s - first.steal_s
         busy = max(0.0, now.busy_s - first.busy_s - tree_s)
-        self._idle = (window, 100 * busy / total if total > 0 else 0.0, taken)
+        self.baseline = (window, 100 * busy / total if total > 0 else 0.0, taken)
         self._idle_from = (0.0, None)
 
     def conditions(self) -> HostConditions:

@@ -22,11 +22,9 @@ _FIRST_PID_NAMESPACE = 0xEFFFFFFC
 
 @dataclass(frozen=True, slots=True)
 class GpuSample:
-    """The selected devices together.
+    """The selected devices together: energy since opening, and device memory held by the tree's processes.
 
     Attributes:
-        joules: energy since opening.
-        memory_bytes: device memory held by the tree's processes.
         utilization_percent: mean over devices of the share of time that a kernel ran, 0..100.
         tree_utilization_percent: the part of it by the tree's processes, ``None`` where not known.
         tree_share: part of the devices' work since the last sample that the tree did, 0..1; ``None`` where not known.

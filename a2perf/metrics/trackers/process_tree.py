@@ -16,7 +16,6 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
 
 from a2perf.metrics.trackers import procfs
 from a2perf.metrics.trackers.procfs import CLOCK_TICKS_PER_S, ProcessStat
@@ -58,13 +57,6 @@ class TreeSample:
         return len(self.pids)
 
 
-class Tree(Protocol):
-    """What the sampler needs of a process tree."""
-
-    def sample(self, *, thorough: bool = False) -> TreeSample:
-        """Reads the tree; ``thorough`` adds what is dear to read (proportional set size, high-water marks)."""
-
-
 def open_tree(
     root: int,
     *,
@@ -72,8 +64,8 @@ def open_tree(
     clock: Callable[[], float] | None = None,
     root_is_guard: bool = False,
     running: bool = False,
-) -> Tree:
-    """Returns the reader of a process tree that fits this system."""
+) -> ProcTree | PsutilTree:
+    """Returns the reader of a process tree that fits this system; arguments as for ``ProcTree``."""
     if not LINUX:
         return PsutilTree(root)
     return ProcTree(root, cgroup=cgroup, clock=clock, root_is_guard=root_is_guard, running=running)
@@ -170,7 +162,7 @@ class ProcTree:
             self._cpu_seconds = 0.0
 
     def sample(self, *, thorough: bool = False) -> TreeSample:
-        """Reads the tree as it is now."""
+        """Reads the tree; ``thorough`` adds what is dear to read (proportional set size, high-water marks)."""
         before, before_io = self._members, self._io
         self._members = self._find_members()
         living = [stat for stat in self._members.values() if stat.state not in "ZX" and stat.pid != self._guard]
@@ -393,11 +385,11 @@ class TreeSum:
     """
 
     def __init__(self) -> None:
-        self._living: dict[int, Tree] = {}
+        self._living: dict[int, ProcTree | PsutilTree] = {}
         self._earlier = _NOTHING
         self._lock = threading.Lock()
 
-    def begin(self, root: int, tree: Tree) -> None:
+    def begin(self, root: int, tree: ProcTree | PsutilTree) -> None:
         """Adds a tree by the process id of its root."""
         with self._lock:
             self._living[root] = tree
@@ -405,8 +397,7 @@ class TreeSum:
     def end(self, root: int, *, cpu_s: float = 0.0, memory_peak_bytes: int | None = None) -> None:
         """Removes a tree that has ended; what it used stays in the sum.
 
-        ``cpu_s`` is its processor time as its guard counted it, since the last sample may be older;
-        ``memory_peak_bytes`` is its peak from its control group, if it had one.
+        The last sample may be older than the processor time that its guard counted. The peak is its control group's.
         """
         with self._lock:
             tree = self._living.pop(root, None)

@@ -246,7 +246,7 @@ class Recorder:
     def _idle(self) -> IdleBaseline:
         parts = (self._cpu, self._gpu, self._ram)
         longest = max(parts, key=lambda part: part.baseline_s)
-        host = self._host.baseline()
+        host = self._host.baseline
         return IdleBaseline(
             window_s=longest.baseline_s or host[0],
             taken=longest.baseline_taken if longest.baseline_s else host[2],

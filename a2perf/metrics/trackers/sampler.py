@@ -19,7 +19,7 @@ from pathlib import Path
 from a2perf.metrics.trackers import procfs
 from a2perf.metrics.trackers.emissions import EmissionsSettings
 from a2perf.metrics.trackers.power_domains import POWERCAP
-from a2perf.metrics.trackers.process_tree import Tree, TreeSample, TreeSum, open_tree, started_ago_s
+from a2perf.metrics.trackers.process_tree import TreeSample, TreeSum, open_tree, started_ago_s
 from a2perf.metrics.trackers.recorder import Recorder
 from a2perf.metrics.trackers.tick import Tick, Tracker, installed_trackers
 from a2perf.runs.tracking_record import TrackerFailure, TrackingReport
@@ -273,7 +273,7 @@ class Sampler:
         # On the grid of the interval: a slow sample must not shift the later ones.
         return (int(now_s / self._interval_s) + 1) * self._interval_s
 
-    def _read_tree(self, tree: Tree, *, thorough: bool) -> TreeSample | None:
+    def _read_tree(self, tree: TreeSum, *, thorough: bool) -> TreeSample | None:
         if any(failure.tracker == "process_tree" for failure in self._failures):
             return None
         try:

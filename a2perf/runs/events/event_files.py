@@ -229,7 +229,7 @@ class _Window:
             steps = _varints(rows, *event.step_span)
         for scalar in event.scalars:
             assert scalar.offset is not None
-            values = _column(rows, scalar.offset, _DTYPES[scalar.code]).astype(np.float64)
+            values = _column(rows, scalar.offset, scalar.code).astype(np.float64)
             self.gathered.add(scalar.tag, payloads + self.base, ScalarSeries(steps, values, wall_times))
 
     def _decode_singly(self, payloads: Offsets, length: int) -> None:
@@ -260,9 +260,6 @@ class _Window:
     def _wrong_checksums(self, payloads: Offsets) -> None:
         for payload in payloads.tolist():
             self._problem("corrupt", payload - HEADER_BYTES, "the checksum of a record is wrong; it was left out")
-
-
-_DTYPES = {"<f": "<f4", "<d": "<f8", "<i": "<i4", "<q": "<i8"}
 
 
 def _walk(data: bytes, position: int) -> tuple[Offsets, int]:

@@ -31,7 +31,7 @@ class Scalar:
 
     Attributes:
         offset: where its bytes lie in the event, or None when it has no fixed width (an integer as varint).
-        code: ``struct`` format of these bytes.
+        code: format of these bytes, for ``struct`` and NumPy.
     """
 
     tag: str

@@ -82,6 +82,6 @@ def test_utilisation_of_the_idle_baseline_leaves_the_tree_out(monkeypatch):
     tracker.start()
     tracker.attach()
     tracker.sample(Tick(2.0, 2.0, "", cpu_seconds=1.0))
-    window, percent, taken = tracker.baseline()
+    window, percent, taken = tracker.baseline
     assert (window, taken) == (2.0, "while the participant process started up")
     assert percent == pytest.approx(100 * 0.5 / 4)
