@@ -64,7 +64,7 @@ def open_tree(
     clock: Callable[[], float] | None = None,
     root_is_guard: bool = False,
     running: bool = False,
-) -> ProcTree | PsutilTree:
+) -> Tree:
     """Returns the reader of a process tree that fits this system; arguments as for ``ProcTree``."""
     if not LINUX:
         return PsutilTree(root)
@@ -365,6 +365,8 @@ class PsutilTree:
         )
 
 
+Tree = ProcTree | PsutilTree
+
 _NOTHING = TreeSample(
     pids=frozenset(),
     cpu_seconds=0.0,
@@ -385,11 +387,11 @@ class TreeSum:
     """
 
     def __init__(self) -> None:
-        self._living: dict[int, ProcTree | PsutilTree] = {}
+        self._living: dict[int, Tree] = {}
         self._earlier = _NOTHING
         self._lock = threading.Lock()
 
-    def begin(self, root: int, tree: ProcTree | PsutilTree) -> None:
+    def begin(self, root: int, tree: Tree) -> None:
         """Adds a tree by the process id of its root."""
         with self._lock:
             self._living[root] = tree
