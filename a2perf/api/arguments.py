@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from a2perf.errors import ConfigError, did_you_mean
 from a2perf.submission.run_options import OPTIONS, RunOptions
 from a2perf.submission.run_services import brought_by
 from a2perf.submission.settings import check_value
+
+if TYPE_CHECKING:
+    from a2perf.launch.conductor import Conductor
 
 
 class RunSettings(TypedDict, total=False):
@@ -65,6 +68,19 @@ def run_options(function: str, given: Mapping[str, Any], valid: Collection[str] 
             check_value(name, kind, value)
         checked[name] = value
     return RunOptions(checked)
+
+
+def conductor_of(
+    launcher: str, options: Mapping[str, str] | None, workers: int, progress: bool | Literal["lines"] | None
+) -> Conductor:
+    """Returns what executes the runs of a function and shows them as ``progress`` says."""
+    from a2perf.launch.conductor import Conductor
+    from a2perf.launch.interface import get_launcher
+    from a2perf.terminal import console
+
+    shown = None if progress is False else console(stderr=True)
+    count = whole_number("workers", workers, least=1)
+    return Conductor(get_launcher(launcher, **(options or {})), count, console=shown, live=progress != "lines")
 
 
 def participant_arguments(given: Mapping[str, Any] | None) -> str:

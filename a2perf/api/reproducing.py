@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Unpack
 
-from a2perf.api.arguments import RunSettings, run_options, whole_number
+from a2perf.api.arguments import RunSettings, conductor_of, run_options, whole_number
 from a2perf.api.views.table import Table, Tabular
 
 if TYPE_CHECKING:
@@ -146,9 +146,6 @@ def reproduce(
     """
     from a2perf.experiments.reproduce.rebuild import ReproduceRequest
     from a2perf.experiments.reproduce.reproduction import reproduce as repeat
-    from a2perf.launch.conductor import Conductor
-    from a2perf.launch.interface import get_launcher
-    from a2perf.terminal import console
 
     given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     request = ReproduceRequest(
@@ -166,9 +163,6 @@ def reproduce(
         force=force,
         options=run_options("reproduce", options, OPTIONS),
     )
-    shown = None if progress is False else console(stderr=True)
-    where = get_launcher(launcher, **(launcher_options or {}))
-    count = whole_number("workers", workers, least=1)
-    with Conductor(where, count, console=shown, live=progress != "lines") as conductor:
+    with conductor_of(launcher, launcher_options, workers, progress) as conductor:
         found = repeat(request, conductor)
     return Reproduced(request.folder, found.verdicts, found.bundles, found.interrupted)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack, get_args
 
-from a2perf.api.arguments import RunSettings, participant_arguments, run_options, whole_number
+from a2perf.api.arguments import RunSettings, conductor_of, participant_arguments, run_options
 from a2perf.api.views.table import Table, Tabular
 from a2perf.constants import ExitCode
 from a2perf.errors import ConfigError, RunFailed, command_line, did_you_mean
@@ -170,12 +170,9 @@ def submit(
     from a2perf.experiments.protocol_plan import RUN_OPTIONS, SubmitRequest, requested_tasks
     from a2perf.experiments.submit import earlier_tasks, exit_code
     from a2perf.experiments.submit import submit as run_protocol
-    from a2perf.launch.conductor import Conductor
-    from a2perf.launch.interface import get_launcher
     from a2perf.launch.preparation import Restart
     from a2perf.metrics import protocol as protocols
     from a2perf.sandbox.interface import STRONGEST, get_sandbox, levels
-    from a2perf.terminal import console
 
     found = protocols.load(protocol)
     given = [tasks] if isinstance(tasks, str) else tasks
@@ -200,10 +197,7 @@ def submit(
         bindings=tuple(bindings),
         options=chosen,
     )
-    shown = None if progress is False else console(stderr=True)
-    count = whole_number("workers", workers, least=1)
-    where = get_launcher(launcher, **(launcher_options or {}))
-    with Conductor(where, count, console=shown, live=progress != "lines") as conductor:
+    with conductor_of(launcher, launcher_options, workers, progress) as conductor:
         restart = Restart(infrastructure=retry_infrastructure)
         record, ended = run_protocol(request, output, conductor, restart=restart, stop=stop or (lambda: False))
     result = Submitted(output, record, exit_code(record, ended))
