@@ -130,10 +130,9 @@ def _named(finding: Finding) -> None:
 
 def _entry(label: str, text: str) -> None:
     """Prints a label and a text, wrapped between words; further lines start below the text."""
-    lines = textwrap.wrap(text, max(_width() - len(label), 20), break_on_hyphens=False)
-    click.echo(label + (lines[0] if lines else ""))
-    for line in lines[1:]:
-        click.echo(" " * len(label) + line)
+    width, below = max(_width(), len(label) + 20), " " * len(label)
+    wrapped = textwrap.fill(text, width, initial_indent=label, subsequent_indent=below, break_on_hyphens=False)
+    click.echo(wrapped or label)
 
 
 def _width() -> int:

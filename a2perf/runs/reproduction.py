@@ -27,6 +27,7 @@ ENVIRONMENT = ("environment fingerprint", "files of the environment")
 Outcome = Literal["CONFIRMED", "REFUTED", "INCONCLUSIVE", "NOT CHECKED", "REFUSED"]
 """A verdict; or the run could not be repeated, or its bundle was changed after the run."""
 Method = Literal["bit-equal", "statistical", "none"]
+Unit = Literal["episodes of equal seeds", "episodes", "training runs"]
 SignedState = Literal["signed", "unknown key", "unsigned", "not checked"]
 _BY_WEIGHT: tuple[Outcome, ...] = ("REFUTED", "CONFIRMED", "INCONCLUSIVE")
 """The verdicts that count for a bundle; among equally trusted ones the first wins."""
@@ -75,7 +76,7 @@ class ReturnComparison(Record, kw_only=True):
         needed: about how many repeated episodes would settle it; None if no number is known.
     """
 
-    unit: Literal["episodes of equal seeds", "episodes", "training runs"]
+    unit: Unit
     recorded: float
     repeated: float
     recorded_n: int

@@ -15,7 +15,6 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import Literal
 
 import numpy as np
 
@@ -23,7 +22,7 @@ from a2perf.arrays import Values
 from a2perf.metrics import protocol as protocols
 from a2perf.metrics.bootstrap import mean_interval
 from a2perf.metrics.difference import LEAST_SEEDS, difference
-from a2perf.runs.reproduction import Outcome, ReturnComparison
+from a2perf.runs.reproduction import Outcome, ReturnComparison, Unit
 from a2perf.runs.run import Run
 
 ERROR = 0.05
@@ -71,7 +70,7 @@ def compare_episodes(recorded: Run, repeated: Sequence[Run], look: int) -> Retur
         repeated: the first has the recorded seeds; with a ``look`` above 1 further ones have fresh seeds.
     """
     before, confidence = returns_of(recorded), confidence_of(look)
-    unit: Literal["episodes of equal seeds", "episodes"] = "episodes of equal seeds" if look == 1 else "episodes"
+    unit: Unit = "episodes of equal seeds" if look == 1 else "episodes"
     if look == 1:
         pairs = _paired(recorded, repeated[0])
         after = returns_of(repeated[0])
@@ -81,37 +80,16 @@ def compare_episodes(recorded: Run, repeated: Sequence[Run], look: int) -> Retur
         after = np.concatenate([returns_of(run) for run in repeated])
         low, high = _interval(after, before, confidence)
         spread = float(np.concatenate((before, after)).std(ddof=1))
-    margin = margin_of(recorded)
-    return ReturnComparison(
-        unit=unit,
-        recorded=float(before.mean()),
-        repeated=float(after.mean()),
-        recorded_n=before.size,
-        repeated_n=after.size,
-        low=_finite(low),
-        high=_finite(high),
-        confidence=confidence,
-        margin=margin,
-        look=look,
-        needed=episodes_needed(before.size, spread, margin, after=look),
-    )
+    found = _compared(unit, before, after, low, high, confidence, margin_of(recorded))
+    found.look, found.needed = look, episodes_needed(before.size, spread, found.margin, after=look)
+    return found
 
 
 def compare_trainings(pairs: Sequence[tuple[Run, Run]]) -> ReturnComparison:
     """Compares repeated with recorded training runs, one pair per seed, each by the mean return of its evaluation."""
     before, after = (np.array([float(returns_of(pair[at]).mean()) for pair in pairs]) for at in (0, 1))
-    found = difference([(after, before)], confidence=1.0 - ERROR)
-    return ReturnComparison(
-        unit="training runs",
-        recorded=float(before.mean()),
-        repeated=float(after.mean()),
-        recorded_n=before.size,
-        repeated_n=after.size,
-        low=found.low,
-        high=found.high,
-        confidence=1.0 - ERROR,
-        margin=margin_of(pairs[0][0]),
-    )
+    low, high = _interval(after, before, 1.0 - ERROR)
+    return _compared("training runs", before, after, low, high, 1.0 - ERROR, margin_of(pairs[0][0]))
 
 
 def verdict_of(found: ReturnComparison) -> tuple[Outcome, str]:
@@ -196,5 +174,18 @@ def _interval(after: Values, before: Values, confidence: float) -> tuple[float, 
     return float(after.mean() - before.mean()) - half, float(after.mean() - before.mean()) + half
 
 
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+def _compared(
+    unit: Unit, before: Values, after: Values, low: float, high: float, confidence: float, margin: float
+) -> ReturnComparison:
+    """Returns the record of a comparison; an infinite end is unknown."""
+    return ReturnComparison(
+        unit=unit,
+        recorded=float(before.mean()),
+        repeated=float(after.mean()),
+        recorded_n=before.size,
+        repeated_n=after.size,
+        low=low if math.isfinite(low) else None,
+        high=high if math.isfinite(high) else None,
+        confidence=confidence,
+        margin=margin,
+    )

@@ -154,33 +154,14 @@ def _judge(request: Request, panel: Panel, candidate: GroupRuns, baseline: Group
     )
     prints = panel.fingerprints()
     if len(prints) > 1:
-        reason = f"the environment behaves differently: fingerprints {', '.join(sorted(mark[:8] for mark in prints))}"
-        return replace(
-            judgement,
-            verdict=Verdict.INCONCLUSIVE,
-            p_regression=None,
-            further_seeds=None,
-            reason=reason,
-            sign=Sign.NOT_SEPARATED,
-            sign_reason=reason,
-        )
+        marks = ", ".join(sorted(mark[:8] for mark in prints))
+        return judgement.withheld(f"the environment behaves differently: fingerprints {marks}")
     kinds = (*candidate.provenance, *baseline.provenance)
     if _is_mixed(kinds):
         measured = kinds.count("measured")
         reason = f"{panel.metric} is measured in {measured} of {len(kinds)} runs and estimated in the others"
         reason += "; measured and estimated values are never compared"
-        return Judgement(
-            panel.name,
-            Verdict.INCONCLUSIVE,
-            None,
-            None,
-            None,
-            judgement.tolerance,
-            judgement.candidate,
-            judgement.baseline,
-            reason=reason,
-            sign_reason=reason,
-        )
+        return replace(judgement.withheld(reason), difference=None, low=None, high=None)
     return judgement
 
 

@@ -129,6 +129,21 @@ class Judgement:
         """Returns whether neither side has a spread."""
         return not self.candidate.variance and not self.baseline.variance
 
+    def withheld(self, reason: str) -> Judgement:
+        """Returns the judgement if its numbers cannot decide, whatever they are."""
+        return Judgement(
+            self.env,
+            Verdict.INCONCLUSIVE,
+            self.difference,
+            self.low,
+            self.high,
+            self.tolerance,
+            self.candidate,
+            self.baseline,
+            reason=reason,
+            sign_reason=reason,
+        )
+
     def values(self) -> dict[str, Any]:
         """Returns verdict and numbers under the names that they have in records, tables and test cases."""
         own = ("difference", "low", "high", "tolerance", "p_regression", "further_seeds_low", "further_seeds")
