@@ -138,7 +138,8 @@ class Runs(Records[Result]):
         Raises:
             ConfigError: the profile is unknown, or this holds no runs.
         """
-        self._need_runs("scored")
+        if not self._held:
+            raise ConfigError("the selection holds no runs", hint="check the conditions of where(), or the paths")
         if profile not in self._scores:
             self._scores[profile] = scores_of([result.run for result in self._held], profile)
         return self._scores[profile]
@@ -200,12 +201,6 @@ class Runs(Records[Result]):
             UserError: no run has data of this kind.
         """
         return runs_figure([result.run for result in self._held], kind)
-
-    def _need_runs(self, done: str) -> None:
-        if not self._held:
-            raise ConfigError(
-                f"the selection holds no runs to be {done}", hint="check the conditions of where(), or the paths"
-            )
 
     def __repr__(self) -> str:
         return runs_text([result.run for result in self._held])

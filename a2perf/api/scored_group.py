@@ -129,11 +129,7 @@ class ScoredGroup:
         return value if value is not None and value.value is not None else None
 
     def __getitem__(self, metric: str) -> MetricValue:
-        """Returns a metric.
-
-        Raises:
-            ConfigError: the group has no such metric.
-        """
+        """Returns a metric; a ``ConfigError`` if the group has none of this name."""
         what = f"{self.algorithm}, {self.mode}: no metric"
         return self._scores[registry.resolve(metric, self._scores, what=what)]
 

@@ -203,11 +203,7 @@ class Scores(Immutable, Tabular):
     def plot(self, metric: str = "returns") -> Figure:
         """Draws a metric with its 95 % intervals over runs: one panel per task, one row per algorithm.
 
-        Args:
-            metric: its name, for example ``"returns"``, ``"energy_gross"`` or ``"latency_round_trip_mean"``.
-
-        Raises:
-            ConfigError: no group has a value of this metric.
+        A metric that no group has a value of is a ``ConfigError``.
         """
         return intervals_figure(self.groups, metric)
 
@@ -231,11 +227,7 @@ class Scores(Immutable, Tabular):
 
 
 def _long_table(groups: Sequence[ScoredGroup], metrics: Iterable[str] | None = None) -> Table:
-    """Returns one row per group and metric; generalization also has one row per task.
-
-    Raises:
-        ConfigError: no group has one of these metrics.
-    """
+    """Returns one row per group and metric; generalization also has one row per task."""
     chosen = _chosen(groups, metrics)
     columns: dict[str, list[object]] = {name: [] for name in _LONG}
     for group in groups:
@@ -258,11 +250,7 @@ def _long_table(groups: Sequence[ScoredGroup], metrics: Iterable[str] | None = N
 
 
 def _wide_table(groups: Sequence[ScoredGroup], metrics: Iterable[str] | None = None) -> Table:
-    """Returns one row per group and one column per metric that any group has a value of.
-
-    Raises:
-        ConfigError: no group has one of these metrics.
-    """
+    """Returns one row per group and one column per metric that any group has a value of."""
     metrics_by_name = registry.all_metrics()
     chosen = _chosen(groups, metrics)
     if metrics is None:

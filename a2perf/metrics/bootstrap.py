@@ -228,11 +228,7 @@ def freedom_of_sum(variances: Values, runs: int) -> float:
 
 
 def as_scores(scores: ArrayLike) -> Values:
-    """Returns scores as a ``(runs, tasks)`` matrix.
-
-    Raises:
-        ValueError: wrong shape, no score, or one that is not finite.
-    """
+    """Returns scores as a ``(runs, tasks)`` matrix; a ``ValueError`` for other shapes and scores not finite."""
     matrix = np.asarray(scores, dtype=np.float64)
     matrix = matrix[:, None] if matrix.ndim == 1 else matrix
     if matrix.ndim != 2 or matrix.size == 0:
@@ -283,8 +279,7 @@ def profile_values(scores: ArrayLike, thresholds: ArrayLike) -> Values:
 def performance_profile(scores: ArrayLike, thresholds: ArrayLike, *, repetitions: int = 2000) -> Estimate:
     """Returns the performance profile of one algorithm with its pointwise interval at increasing thresholds.
 
-    Raises:
-        ValueError: as ``bootstrap``, or the thresholds do not increase.
+    Errors as for ``bootstrap``; a ``ValueError`` also if the thresholds do not increase.
     """
     levels = np.asarray(thresholds, dtype=np.float64)
     if levels.ndim != 1 or not levels.size or (np.diff(levels) <= 0).any():
@@ -304,11 +299,8 @@ def probability_of_improvement(
 ) -> Estimate:
     """Returns how likely a run of ``first`` beats a run of ``second`` on a task drawn at random; ties count half.
 
-    Both have the shape ``(runs, tasks)``, with the same tasks. The ends are None with fewer than ``FEWEST_RESAMPLED``
-    runs on a side, and if all resamples agree.
-
-    Raises:
-        ValueError: as ``bootstrap``, or the numbers of tasks differ.
+    Both have the shape ``(runs, tasks)``; other numbers of tasks are a ``ValueError``. The ends are None with fewer
+    than ``FEWEST_RESAMPLED`` runs on a side, and if all resamples agree.
     """
     a, b = as_scores(first), as_scores(second)
     if a.shape[1] != b.shape[1]:

@@ -94,11 +94,7 @@ class Metric:
         return max([self.lead] if isinstance(self.lead, Lead) else self.lead.values()) >= least
 
     def score(self, runs: ScoredRuns, profile: Profile = "corrected") -> MetricValue:
-        """Returns the value over runs.
-
-        Raises:
-            ConfigError: the profile is not known.
-        """
+        """Returns the value over runs; a ``ConfigError`` for an unknown profile."""
         profile = profile_named(profile)
         value = self.labelled(self.of_runs(runs, profile), profile)
         if self.whole_run and any(run.mode in EVALUATIONS and run.manifest is not None for run in runs.runs):

@@ -15,7 +15,6 @@ from a2perf.runs.run import Run
 from a2perf.runs.tracking_record import recorded
 
 _NO_CALLS = np.empty(0)
-_NO_CALLS = np.empty(0)
 _LATENCY: dict[str, tuple[str, Callable[[Values], float]]] = {
     "median": ("median", lambda s: float(np.median(s))),
     "mean": ("mean", lambda s: float(s.mean())),

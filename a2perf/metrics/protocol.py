@@ -97,10 +97,7 @@ class Trivial(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Budget(msgspec.Struct, kw_only=True, frozen=True):
-    """Budget of a training run: environment steps (track ``fixed_samples``), or energy (track ``fixed_energy``).
-
-    The energy is that of the participant's processes above idle.
-    """
+    """Budget of a training run: environment steps, or energy of the participant's processes above idle."""
 
     steps: int
     energy_kwh: float
@@ -156,11 +153,7 @@ class ProtocolTask(msgspec.Struct, kw_only=True, frozen=True):
     trivial: dict[str, Trivial] = msgspec.field(default_factory=dict)
 
     def reference(self, kind: Kind) -> Reference:
-        """Returns a stored score.
-
-        Raises:
-            UserError: this task has none.
-        """
+        """Returns a stored score; raises ``UserError`` if this task has none."""
         if kind not in self.references:
             raise UserError(
                 f"the task {self.name} has no stored score of the {kind} policy", hint="compare its plain returns"
@@ -172,11 +165,7 @@ class ProtocolTask(msgspec.Struct, kw_only=True, frozen=True):
         return {"random", "expert"} <= set(self.references)
 
     def scale(self) -> ReferenceScale:
-        """Returns the scale that its stored scores span.
-
-        Raises:
-            UserError: the task has no such scores.
-        """
+        """Returns the scale that its stored scores span; raises what ``reference`` raises."""
         floor = self.reference("floor" if "floor" in self.references else "random")
         return ReferenceScale(floor.mean, self.reference("expert").mean)
 
@@ -187,19 +176,11 @@ class ProtocolTask(msgspec.Struct, kw_only=True, frozen=True):
         return "random policy" if floor is None else f"best trivial policy ({floor.policy})"
 
     def normalise(self, returns: ArrayLike) -> Values:
-        """Returns the normalised scores of returns, shaped like them.
-
-        Raises:
-            UserError: the task has no reference scores.
-        """
+        """Returns the normalised scores of returns, shaped like them; raises what ``scale`` raises."""
         return self.scale().normalise(returns)
 
     def threshold_return(self, level: float | None = None) -> float:
-        """Returns the return at a normalised score, by default at the task's first threshold.
-
-        Raises:
-            UserError: the task has no reference scores.
-        """
+        """Returns the return at a normalised score, by default at the task's first threshold."""
         return float(self.scale().return_at(self.thresholds[0] if level is None else level))
 
 
@@ -237,11 +218,7 @@ class Protocol(msgspec.Struct, kw_only=True, frozen=True):
     signature: dict[str, str] | None = None  # the fields of a KeySignature of signed_bytes(file)
 
     def task(self, name: str) -> ProtocolTask:
-        """Returns the task of that name; for a view of a task, that task with the name and arguments of the view.
-
-        Raises:
-            UserError: the protocol has none; the message lists those it has.
-        """
+        """Returns the task of that name, or of a view of one with its name and arguments; else ``UserError``."""
         if name in self.tasks:
             return self.tasks[name]
         views = self._views()
@@ -388,11 +365,7 @@ def versions() -> list[str]:
 
 
 def content(name: str = LATEST) -> bytes:
-    """Returns a protocol's file.
-
-    Raises:
-        UserError: no such protocol, or its file cannot be read.
-    """
+    """Returns a protocol's file; raises ``UserError`` if there is none or it cannot be read."""
     if name in _packaged():
         return _packaged()[name]
     if (path := _named().get(name)) is None:
@@ -405,20 +378,12 @@ def content(name: str = LATEST) -> bytes:
 
 
 def sha256(name: str = LATEST) -> str:
-    """Returns the hash of a protocol's file, which every submission under it records.
-
-    Raises:
-        UserError: no such protocol.
-    """
+    """Returns the hash of a protocol's file, which every submission under it records; raises as ``content``."""
     return hashlib.sha256(content(name)).hexdigest()
 
 
 def load(name: str = LATEST) -> Protocol:
-    """Returns a protocol.
-
-    Raises:
-        UserError: no such protocol, it is not valid, or its signature does not fit.
-    """
+    """Returns a protocol; raises ``UserError`` if there is none, it is not valid, or its signature does not fit."""
     return _parsed(name, content(name))
 
 

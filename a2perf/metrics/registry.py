@@ -70,8 +70,7 @@ def reload() -> None:
 def select(selection: Iterable[object] | object) -> list[Metric]:
     """Returns the metrics of names, categories (``"system"``) and members of the enums of metrics.
 
-    Raises:
-        ConfigError: a name that no metric has.
+    A name that no metric has is a ``ConfigError``.
     """
     known = all_metrics()
     several = list(selection) if isinstance(selection, Iterable) and not isinstance(selection, str) else [selection]
@@ -89,9 +88,6 @@ def score(
 
     A metric without formula in the profile is left out, and, with ``names`` of None, one that does not apply to the
     runs. One that raises becomes a value with the error as its ``condition``.
-
-    Raises:
-        ConfigError: a name that no metric has.
     """
     profile = profile_named(profile)
     found = {}
@@ -111,9 +107,8 @@ def score(
 def rank(by_algorithm: Mapping[str, MetricValue]) -> dict[str, float]:
     """Ranks algorithms by one metric, 1 for the best; ties share the mean rank; those without a value are left out.
 
-    Raises:
-        UserError: the values are not of one metric, unit and profile; some are measured and others estimated; or the
-            metric has no better or worse.
+    Values of several metrics, units, profiles or provenances, and a metric without a better or worse, are a
+    ``UserError``.
     """
     valued = {name: value for name, value in by_algorithm.items() if value.value is not None}
     if not valued:
@@ -170,11 +165,7 @@ def meaning(text: object, known: Iterable[str] | None = None) -> str | None:
 
 
 def resolve(text: object, known: Iterable[str] | None = None, *, what: str = "there is no metric") -> str:
-    """Returns the name of the metric that a text means, as ``meaning``.
-
-    Raises:
-        ConfigError: there is none; the message begins with ``what``, and names the nearest ones.
-    """
+    """Returns the metric that a text means, as ``meaning``; without one a ``ConfigError`` that begins with ``what``."""
     names = list(all_metrics() if known is None else known)
     found = meaning(text, names)
     if found is not None:

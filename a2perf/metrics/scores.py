@@ -90,8 +90,7 @@ def score_runs(
             the caller's main module must be importable (``if __name__ == "__main__"``).
 
     Returns:
-        The document of ``scores.json``: ``schema``, ``rules`` (version of the formulas), ``profile``, ``groups`` (the
-        scores of runs that are seeds of one another) and ``runs`` (what each run is, and its conditions).
+        The document of ``scores.json``.
 
     Raises:
         UserError: a path does not exist, or nothing recorded lies at any of them.

@@ -60,10 +60,7 @@ def cvar(values: ArrayLike, alpha: float = 0.05, tail: Tail = "lower", axis: int
     """Returns the conditional value at risk along ``axis``: the mean of what lies in the tail, its quantile included.
 
     The lower tail holds the values <= the alpha-quantile, the upper one those >= the (1-alpha)-quantile. There is at
-    least one value along ``axis``; ``None`` pools all values.
-
-    Raises:
-        ValueError: ``alpha`` lies outside (0, 1), or ``tail`` is neither.
+    least one value along ``axis``; ``None`` pools all values. ``alpha`` lies between 0 and 1.
     """
     if tail not in get_args(Tail):
         raise ValueError(f"tail is {tail!r}; it must be one of {', '.join(get_args(Tail))}")
@@ -101,13 +98,7 @@ def iqm(scores: ArrayLike) -> Any:
 
 
 def ranks(values: ArrayLike, *, best: Literal["max", "min"] = "max") -> Values:
-    """Returns the rank of each algorithm along the first axis, 1 for the best.
-
-    Ties share the mean of their ranks; NaN is last.
-
-    Raises:
-        ValueError: ``best`` is neither.
-    """
+    """Returns the rank of each algorithm along the first axis, 1 for the best; ties share the mean, NaN is last."""
     if best not in ("max", "min"):
         raise ValueError(f"best is {best!r}; it must be one of max, min")
     array = np.asarray(values, dtype=np.float64)

@@ -109,11 +109,7 @@ class MetricResult:
 
 
 def profile_named(name: str) -> Profile:
-    """Returns the profile of that name; ``"a2perf"`` is the old name of ``"upstream"``.
-
-    Raises:
-        ConfigError: the profile is unknown.
-    """
+    """Returns a profile by name, ``"a2perf"`` is the old one of ``"upstream"``; a ``ConfigError`` if unknown."""
     for profile in PROFILES:
         if _OLD_NAMES.get(name, name) == profile:
             return profile

@@ -40,8 +40,7 @@ def suite_markdown(suite: VerdictSuite) -> str:
 def append_to_summary(markdown: str) -> bool:
     """Appends Markdown to the summary of the job; returns False outside of a GitHub workflow.
 
-    Raises:
-        UserError: the file of the summary cannot be written.
+    A file that cannot be written is a ``UserError``.
     """
     path = os.environ.get(SUMMARY_VARIABLE, "")
     if not path:

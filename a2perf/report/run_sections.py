@@ -292,12 +292,7 @@ def _pictures(run: Run, most: int, *, draws: bool) -> list[Picture]:
 
 
 def _drawn(run: Run, content: bytes) -> bytes:
-    """Returns the picture strip of recorded states.
-
-    Raises:
-        ValueError: they are not states of an environment that is known here.
-        MissingDependency: a package for its pictures is not installed.
-    """
+    """Returns the picture strip of recorded states; a ``ValueError`` if no known environment has such states."""
     _, environment = all_environments().get((run.manifest and run.manifest.env_id) or "", (None, None))
     states = msgspec.json.decode(content, type=list[list[float]])
     if environment is None or environment.pictures is None or not 0 < len(states) <= MAX_PICTURES:

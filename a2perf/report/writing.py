@@ -56,14 +56,9 @@ class WrittenReport:
 def write_report(
     runs: Sequence[Run], out: Path, *, title: str | None = None, profile: Profile = "corrected", verdict: str = ""
 ) -> WrittenReport:
-    """Writes a report of recorded runs.
+    """Writes a report of recorded runs; arguments and errors as for ``a2perf.write_report``.
 
-    Args:
-        out: folder to write; figures and tables of an earlier report there are replaced.
-        verdict: which of two submissions is better, in words.
-
-    Raises:
-        UserError: ``out`` cannot be written.
+    ``verdict`` is which of two submissions is better, in words.
     """
     try:
         for folder in (FIGURES, TABLES):

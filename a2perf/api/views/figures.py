@@ -28,12 +28,7 @@ _MOST_TICKS = 6
 
 
 def runs_figure(runs: Sequence[Run], kind: str | None = None) -> Figure:
-    """Draws runs: every episode as a dot (``"returns"``), or the training curves (``"curves"``, and without episodes).
-
-    Raises:
-        ConfigError: an unknown kind.
-        UserError: no run has data of this kind.
-    """
+    """Draws every episode as a dot (``"returns"``), or the training curves (``"curves"``, and without episodes)."""
     if kind is not None and kind not in KINDS:
         raise ConfigError(f"unknown kind {kind!r}{did_you_mean(kind, KINDS)}", hint=f"use one of {', '.join(KINDS)}")
     panels: list[ChartPanel] = []
@@ -48,11 +43,7 @@ def runs_figure(runs: Sequence[Run], kind: str | None = None) -> Figure:
 
 
 def intervals_figure(groups: Sequence[ScoredGroup], metric: str) -> Figure:
-    """Draws one metric with its intervals over runs.
-
-    Raises:
-        ConfigError: no group has a value of this metric.
-    """
+    """Draws one metric with its intervals over runs; a ``ConfigError`` if no group has a value of it."""
     from a2perf.report.figures.compared_charts import intervals, rows_height
     from a2perf.report.figures.panels import ChartPanel
 

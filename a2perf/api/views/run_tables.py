@@ -54,11 +54,7 @@ def main_group(run: Run) -> ScoredGroup | None:
 
 
 def run_table(runs: Sequence[Run], metrics: Collection[str] | None = None) -> Table:
-    """Returns one row per run with its identity and metrics.
-
-    Raises:
-        ConfigError: an unknown metric.
-    """
+    """Returns one row per run with its identity and metrics; a ``ConfigError`` for an unknown metric."""
     first = [one for one in registry.all_metrics().values() if one.leads(Lead.TEXT) and one not in _RETURNS]
     chosen = {metric.name: metric for metric in (first if metrics is None else registry.select(metrics))}
     described: _Described = {

@@ -229,12 +229,7 @@ class Table(Tabular):
 
 
 def _stored(name: str, values: Iterable[Any], kind: Kind | None) -> tuple[Kind, Stored]:
-    """Returns the kind of a column, ``"text"`` if it has no value to find it from, and its values as they are stored.
-
-    Raises:
-        TypeError: the values are of several kinds, or of a type that no column holds.
-        ValueError: an array of several dimensions.
-    """
+    """Returns the kind of a column, ``"text"`` if it has no value to find it from, and its values as stored."""
     if isinstance(values, np.ndarray) and values.ndim != 1:
         raise ValueError(f"the column {name!r} has {values.ndim} dimensions, not 1")
     items = values.tolist() if isinstance(values, np.ndarray) else list(values)

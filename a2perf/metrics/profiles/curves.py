@@ -29,10 +29,8 @@ def clean(steps: Any, values: Any) -> Curve:
     """Returns a curve with finite values and strictly increasing steps.
 
     Leaves out points that are not finite and points that a restarted run wrote again (``runs.series``; recorded runs
-    come without them). Averages values of the same step, which several collectors log.
-
-    Raises:
-        UserError: steps and values differ in length.
+    come without them). Averages values of the same step, which several collectors log. Steps and values of different
+    lengths are a ``UserError``.
     """
     x, y = np.asarray(steps, dtype=np.float64).ravel(), np.asarray(values, dtype=np.float64).ravel()
     if x.size != y.size:

@@ -16,8 +16,6 @@ import numpy as np
 
 from a2perf.arrays import Values
 
-ORDER = 8
-CUTOFF = 0.01
 PAD = 27
 SHORT_CURVE = 200
 

@@ -37,11 +37,8 @@ def training(
     """Scores the training curves of several runs of one algorithm on one task by every metric of the profile.
 
     The curves are ``(steps, values)``; steps of different runs may differ. If the data does not suffice, ``value`` is
-    ``None`` and ``condition`` is the reason. ``normalise`` is for the ``corrected`` profile.
-
-    Raises:
-        UserError: a curve with steps and values of different lengths.
-        ConfigError: the profile or ``normalise`` is not known.
+    ``None`` and ``condition`` is the reason. ``normalise`` is for the ``corrected`` profile; an unknown one is a
+    ``ConfigError``.
     """
     profile = profile_named(profile)
     if isinstance(normalise, str) and normalise != "curve_range":
@@ -61,9 +58,6 @@ def rollouts(
 
     The ``upstream`` profile pools the rollouts of all runs; ``corrected`` takes each run's value, then the mean, with
     the reference scores ``normalise`` at 0 and 1.
-
-    Raises:
-        ConfigError: the profile is not known.
     """
     profile = profile_named(profile)
     notes, runs = [], []

@@ -71,9 +71,8 @@ class Trust:
     def read(cls, trusted_keys: Path | None, reproductions: Path | None = None) -> Self:
         """Reads public keys from a file or folder, and verdicts from the folder of `a2perf reproduce -o`.
 
-        Raises:
-            ConfigError: no key was found, or one cannot be read.
-            MissingDependency: keys are given, but the library that checks signatures is not installed.
+        A key that cannot be read is a ``ConfigError``; without the library that checks signatures keys are a
+        ``MissingDependency``.
         """
         keys = () if trusted_keys is None else signing.trusted_keys(trusted_keys)
         verdicts: dict[str, list[Path]] = {}
@@ -241,9 +240,6 @@ def find_entries(folder: Path, trust: Trust) -> tuple[list[EntryRuns], list[Brok
 
     Returns:
         The entries, the invalid bundles, and the recorded runs without a manifest, which no leaderboard can list.
-
-    Raises:
-        UserError: the folder does not exist, or nothing recorded lies in it.
     """
     entries: dict[EntryKey, EntryRuns] = {}
     broken: list[Broken] = []

@@ -122,16 +122,12 @@ def write_leaderboard(
 ) -> WrittenLeaderboard:
     """Reads every bundle at or below a folder and writes the site.
 
+    Arguments and errors as for ``a2perf.write_leaderboard``.
+
     Args:
-        out: folder to write; pages of an earlier leaderboard there are replaced.
         trust: keys and verdicts; without it no key is trusted, and verdicts beside the bundles count.
         references: looks up the protocol's stored scores.
-        processes: number of processes that share the work; the result is the same. With more than one, the caller's
-            main module must be importable.
         home: address of the page that the site belongs to, for a link back.
-
-    Raises:
-        UserError: there is nothing recorded in ``folder``, or ``out`` cannot be written or holds something else.
     """
     _check_target(out)
     found, broken, others = find_entries(folder, trust or Trust())
@@ -206,11 +202,7 @@ def leaderboard_csv(boards: Sequence[Board]) -> str:
 
 
 def _check_target(out: Path) -> None:
-    """Refuses a folder with other content, because files of an earlier leaderboard are removed from it.
-
-    Raises:
-        UserError: the folder holds something else, or is not a folder.
-    """
+    """Refuses a folder with other content, because files of an earlier leaderboard are removed from it."""
     if out.is_dir() and any(out.iterdir()):
         try:
             ours = msgspec.json.decode((out / RECORD_FILE).read_bytes(), type=dict).get("format") == _FORMAT
