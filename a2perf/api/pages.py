@@ -39,6 +39,9 @@ def write_report(
         title: heading of the report; None for the names of the submissions.
         profile: set of formulas, ``"corrected"`` or ``"upstream"``.
 
+    Returns:
+        The written report, with the result in one sentence.
+
     Raises:
         UserError: a path holds no run, or the folder cannot be written.
         ConfigError: an unknown profile, or something that is not a run.

@@ -91,14 +91,13 @@ class Runs(Records[Result]):
     _scores: dict[str, Scores]
 
     def __init__(self, results: Iterable[Result] = ()) -> None:
-        super().__init__(results)
-        for result in self._held:
+        for result in self:
             if not isinstance(result, Result):
                 raise TypeError(f"Runs holds Result objects, not {type(result).__name__}; read paths with read_runs")
         self.__dict__["_scores"] = {}
 
-    def __add__(self, other: Iterable[Result]) -> Runs:
-        return Runs((*self._held, *other)) if isinstance(other, Iterable) else NotImplemented
+    def __add__(self, other: Iterable[Result]) -> Runs:  # type: ignore[override]
+        return Runs((*self, *other)) if isinstance(other, Iterable) else NotImplemented
 
     def where(self, *predicates: Callable[[Result], bool], **conditions: Any) -> Runs:
         """Returns the runs that meet all conditions.
@@ -122,7 +121,7 @@ class Runs(Records[Result]):
         attributes = {"name" if name == "algorithm" else name: wanted for name, wanted in conditions.items()}
         return Runs(
             result
-            for result in self._held
+            for result in self
             if all(_meets(result, name, wanted) for name, wanted in attributes.items())
             and all(predicate(result) for predicate in predicates)
         )
@@ -138,10 +137,10 @@ class Runs(Records[Result]):
         Raises:
             ConfigError: the profile is unknown, or this holds no runs.
         """
-        if not self._held:
+        if not self:
             raise ConfigError("the selection holds no runs", hint="check the conditions of where(), or the paths")
         if profile not in self._scores:
-            self._scores[profile] = scores_of([result.run for result in self._held], profile)
+            self._scores[profile] = scores_of([result.run for result in self], profile)
         return self._scores[profile]
 
     @property
@@ -151,29 +150,29 @@ class Runs(Records[Result]):
         Raises:
             UserError: the runs are of several or unknown tasks; their returns have different scales.
         """
-        tasks = sorted({result.task or result.domain or "unknown" for result in self._held})
+        tasks = sorted({result.task or result.domain or "unknown" for result in self})
         if len(tasks) > 1:
             raise UserError(
                 f"the runs are of {len(tasks)} tasks ({', '.join(tasks[:5])}{', ...' if len(tasks) > 5 else ''}); "
                 "their returns have different scales",
                 hint=f"select one: runs.where(task={tasks[0]!r})",
             )
-        if len(self._held) > 1 and any(seed_key(found.run.identity, found.folder).alone for found in self._held):
+        if len(self) > 1 and any(seed_key(found.run.identity, found.folder).alone for found in self):
             raise UserError("the environment of a run is unknown", hint=UNKNOWN_ENVIRONMENT.partition("; ")[2])
-        means = (result.mean_return for result in self._held)
+        means = (result.mean_return for result in self)
         return np.array([mean for mean in means if mean is not None], np.float64)
 
     def episodes(self) -> Table:
         """Returns one row per episode of all runs: see ``Result.episodes``."""
-        return episode_table([result.run for result in self._held])
+        return episode_table([result.run for result in self])
 
     def steps(self) -> Table:
         """Returns one row per step of all runs: see ``Result.steps``."""
-        return step_table([result.run for result in self._held])
+        return step_table([result.run for result in self])
 
     def curves(self) -> Table:
         """Returns one row per point of the training curves: step, return, and seconds since the first point."""
-        return curve_table([result.run for result in self._held])
+        return curve_table([result.run for result in self])
 
     def table(self, *, metrics: Collection[str] | None = None) -> Table:
         """Returns one row per run: identity, state and metrics.
@@ -184,7 +183,7 @@ class Runs(Records[Result]):
         Raises:
             ConfigError: an unknown metric.
         """
-        return run_table([result.run for result in self._held], metrics)
+        return run_table([result.run for result in self], metrics)
 
     def plot(self, kind: str | None = None) -> Figure:
         """Draws the runs, one panel per task, one colour per algorithm.
@@ -200,10 +199,10 @@ class Runs(Records[Result]):
             ConfigError: an unknown kind.
             UserError: no run has data of this kind.
         """
-        return runs_figure([result.run for result in self._held], kind)
+        return runs_figure([result.run for result in self], kind)
 
     def __repr__(self) -> str:
-        return runs_text([result.run for result in self._held])
+        return runs_text([result.run for result in self])
 
 
 def _meets(result: Result, name: str, wanted: object) -> bool:

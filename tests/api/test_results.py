@@ -283,7 +283,7 @@ def test_returns_of_several_tasks_are_never_averaged_together(shipped: Runs) -> 
 def test_an_empty_selection_prints_and_says_so() -> None:
     assert repr(Runs()) == "no runs"
     assert len(Runs().to_pandas()) == 0
-    with pytest.raises(ConfigError, match="no runs to be scored"):
+    with pytest.raises(ConfigError, match="holds no runs"):
         Runs().scores()
 
 

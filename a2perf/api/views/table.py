@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, SupportsIndex, TypeAlias, TypeVar, overload
 
 import msgspec
 import numpy as np
@@ -84,35 +84,17 @@ class Tabular:
         return frame
 
 
-class Records(Immutable, Sequence[T], Tabular):
+class Records(Immutable, tuple[T, ...], Tabular):
     """An immutable sequence that converts to a data frame; a slice is of the same type."""
 
-    _held: tuple[T, ...]
-
-    def __init__(self, held: Iterable[T] = ()) -> None:
-        self.__dict__["_held"] = tuple(held)
-
     @overload
-    def __getitem__(self, index: int) -> T: ...
+    def __getitem__(self, index: SupportsIndex) -> T: ...
     @overload
     def __getitem__(self, index: slice) -> Self: ...
-    def __getitem__(self, index: int | slice) -> T | Self:
-        return type(self)(self._held[index]) if isinstance(index, slice) else self._held[index]
-
-    def __len__(self) -> int:
-        return len(self._held)
-
-    def __iter__(self) -> Iterator[T]:
-        return iter(self._held)
-
-    def __eq__(self, other: object) -> bool:
-        return self._held == other._held if isinstance(other, type(self)) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash(self._held)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (type(self), (self._held,))
+    def __getitem__(self, index: SupportsIndex | slice) -> T | Self:
+        if isinstance(index, slice):
+            return type(self)(super().__getitem__(index))
+        return super().__getitem__(index)
 
 
 class Table(Tabular):

@@ -6,8 +6,8 @@ files and compared only under equal conditions.
 
 from __future__ import annotations
 
-from a2perf.report.leaderboard.entries import Signature, Trust
-from a2perf.report.leaderboard.ranking import Board, Ranked
+from a2perf.report.leaderboard.entries import Trust
+from a2perf.report.leaderboard.ranking import Board
 from a2perf.report.leaderboard.scoring import Entry, References, Score
 from a2perf.report.leaderboard.writing import LeaderboardRecord, WrittenLeaderboard, write_leaderboard
 
@@ -15,10 +15,8 @@ __all__ = [
     "Board",
     "Entry",
     "LeaderboardRecord",
-    "Ranked",
     "References",
     "Score",
-    "Signature",
     "Trust",
     "WrittenLeaderboard",
     "write_leaderboard",
