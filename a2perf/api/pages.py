@@ -114,7 +114,7 @@ def write_leaderboard(
         >>> folder = "results/recorded/web_navigation"
         >>> site = a2perf.write_leaderboard(folder, "site", reports=False)
         >>> print(site)
-        9 entries in 6 table(s), 0 without a rank
+        9 entries in 3 table(s), 0 without a rank
         leaderboard: site/index.html
     """
     from a2perf.report.leaderboard.entries import Trust
