@@ -195,22 +195,24 @@ def latency_transport(run: Run) -> RunNumber | None:
     return _counted(run, lambda found: found.transport_s)
 
 
-_REST = "the rest of an evaluation: start and end, measurement of the transport, further episodes, earlier attempts"
+def _parts(
+    energy_name: str, time_name: str, label: str, formula: str, read: Callable[[_Parts], float]
+) -> tuple[Metric, Metric]:
+    """Returns energy and processor time of a part of an evaluation; the parts add up to its total, none is ranked."""
 
-
-def _part(name: str, label: str, formula: str, unit: str, read: Callable[[_Evaluation], float], **more: Any) -> Metric:
-    """Returns a metric of a part of an evaluation; the parts add up to its total, and none of them is ranked."""
-
-    def number(run: Run) -> RunNumber | None:
+    def energy(run: Run) -> RunNumber | None:
         found = _evaluation(run)
-        if found is None or (unit == "kWh" and found.quality in ("", "none")):
+        if found is None or found.quality in ("", "none"):
             return None
-        kind, method = (found.quality, found.method) if unit == "kWh" else ("measured", found.account)
-        return RunNumber(recorded(read(found)), kind, method)
+        return RunNumber(recorded(read(found.kwh)), found.quality, found.method)
 
-    return cost_metric(unit, label, formula, name=name, direction="none", needs="1 evaluation with phases", **more)(
-        number
-    )
+    def processor_time(run: Run) -> RunNumber | None:
+        return _counted(run, lambda found: read(found.cpu_s))
+
+    shared: dict[str, Any] = {"direction": "none", "needs": "1 evaluation with phases"}
+    of_energy = cost_metric("kWh", f"Energy, {label}", f"energy {formula}", name=energy_name, lead=Lead.TABLE, **shared)
+    of_time = cost_metric("s", f"Processor time, {label}", f"processor time {formula}", name=time_name, **shared)
+    return of_energy(energy), of_time(processor_time)
 
 
 METRICS: tuple[Metric, ...] = (
@@ -221,54 +223,23 @@ METRICS: tuple[Metric, ...] = (
     processor_time_per_episode,
     latency_transport,
 )
-PARTS: tuple[Metric, ...] = (
-    _part(
+_REST = "the rest of an evaluation: start and end, measurement of the transport, further episodes, earlier attempts"
+_OF_PARTS = (
+    _parts(
         "energy_scored_steps",
-        "Energy, scored steps",
-        "energy of the scored steps",
-        "kWh",
-        lambda found: found.kwh.scored,
-        lead=Lead.TABLE,
-    ),
-    _part(
-        "energy_loading",
-        "Energy, loading",
-        "energy while the policy is loaded",
-        "kWh",
-        lambda found: found.kwh.loading,
-        lead=Lead.TABLE,
-    ),
-    _part(
-        "energy_timed_calls",
-        "Energy, timed calls",
-        "energy of the timed calls",
-        "kWh",
-        lambda found: found.kwh.timed_calls,
-        lead=Lead.TABLE,
-    ),
-    _part("energy_rest", "Energy, rest", f"energy of {_REST}", "kWh", lambda found: found.kwh.rest, lead=Lead.TABLE),
-    _part(
         "processor_time_scored_steps",
-        "Processor time, scored steps",
-        "processor time of the scored steps",
-        "s",
-        lambda found: found.cpu_s.scored,
+        "scored steps",
+        "of the scored steps",
+        lambda of: of.scored,
     ),
-    _part(
-        "processor_time_loading",
-        "Processor time, loading",
-        "processor time while the policy is loaded",
-        "s",
-        lambda found: found.cpu_s.loading,
-    ),
-    _part(
+    _parts("energy_loading", "processor_time_loading", "loading", "while the policy is loaded", lambda of: of.loading),
+    _parts(
+        "energy_timed_calls",
         "processor_time_timed_calls",
-        "Processor time, timed calls",
-        "processor time of the timed calls",
-        "s",
-        lambda found: found.cpu_s.timed_calls,
+        "timed calls",
+        "of the timed calls",
+        lambda of: of.timed_calls,
     ),
-    _part(
-        "processor_time_rest", "Processor time, rest", f"processor time of {_REST}", "s", lambda found: found.cpu_s.rest
-    ),
+    _parts("energy_rest", "processor_time_rest", "rest", f"of {_REST}", lambda of: of.rest),
 )
+PARTS: tuple[Metric, ...] = (*(energy for energy, _ in _OF_PARTS), *(time for _, time in _OF_PARTS))

@@ -40,17 +40,16 @@ class TaskResults:
     @property
     def name(self) -> str:
         """Domain and task as the files name them; names of files and anchors are made of it."""
-        where = " / ".join(plain_text(part) for part in (self.domain, self.task) if part) or "Runs without a task"
-        return f"{where} (fingerprint {self.fingerprint[:_DIGITS]})" if self.fingerprint else where
+        return self._apart(" / ".join(plain_text(part) for part in (self.domain, self.task) if part))
 
     @property
     def title(self) -> str:
         """Heading for people, ``"Dog, pace"``."""
-        if self.task:
-            where = plain_text(task_title(self.domain, self.task))
-        else:
-            where = plain_text(domain_title(self.domain)) if self.domain else "Runs without a task"
-        return f"{where} (fingerprint {self.fingerprint[:_DIGITS]})" if self.fingerprint else where
+        return self._apart(plain_text(task_title(self.domain, self.task)) if self.task else self.domain_title)
+
+    def _apart(self, name: str) -> str:
+        name = name or "Runs without a task"
+        return f"{name} (fingerprint {self.fingerprint[:_DIGITS]})" if self.fingerprint else name
 
     @property
     def domain_title(self) -> str:
