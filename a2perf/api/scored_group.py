@@ -104,10 +104,10 @@ class ScoredGroup:
 
         found = None
         if self.mode == "generalization":
-            return protocol.over_tasks(self._value("generalization_score"))
+            return protocol.over_tasks(self._scores.get("generalization_score"))
         if self.mode == "inference":
             found = protocol.scored_task(self.entry["task"], self.fingerprint, self.entry["protocol"])
-        return None if found is None else found.normalised(self._value("returns"))
+        return None if found is None else found.normalised(self._scores.get("returns"))
 
     def value_of(self, metric: str) -> MetricValue | None:
         """Returns a metric that has a value; ``"normalised_score"`` is the normalised mean return. None without one."""
@@ -157,16 +157,11 @@ class ScoredGroup:
         if (normalised := self.normalised) is not None:
             lines.append(text_line("Score", normalised_number(normalised), normalised.scale))
         for metric in registry.leading(Lead.TEXT, self.mode):
-            if (shown := self._value(metric.name)) is not None and shown.value is not None:
+            if (shown := self._scores.get(metric.name)) is not None and shown.value is not None:
                 lines.append(text_line(metric.title, number_text(shown)))
                 if metric.name == "returns" and shown.interval and len(set(self.entry["policies"])) > 1:
                     lines.append(text_line("Interval", ends_text(shown.interval), "95 %, over trained policies"))
         return lines
-
-    def _value(self, metric: str) -> MetricValue | None:
-        """Returns a metric alone: a short text of many groups does not need the others as objects."""
-        entry = self.entry["scores"].get(metric)
-        return None if entry is None else msgspec.convert(entry, ShownValue)
 
     @functools.cached_property
     def _scores(self) -> dict[str, MetricValue]:

@@ -172,10 +172,7 @@ def _last_sum(columns: Mapping[str, Any], name: str, groups: Sequence[Any], rows
 
 
 def _sessions(columns: Mapping[str, Any], groups: Sequence[Any], duration: Values | None) -> list[list[Any]]:
-    """Returns the groups that overlap in time together, in the order of their starts.
-
-    Without timestamps and durations all are taken to have run at the same time.
-    """
+    """Returns the groups that overlap in time together, in the order of their starts; without times all overlap."""
     if "timestamp" not in columns or duration is None or len(groups) == 1:
         return [list(groups)]
     stamps = seconds_of(list(columns["timestamp"]))

@@ -35,7 +35,7 @@ from a2perf.report.numbers_text import (
 )
 from a2perf.report.ranks import ENERGY_UNITS, rank_ranges
 from a2perf.report.references import scored_task
-from a2perf.report.tables import MISSING, Cell, Chips, Column, Table, Text, interval_bar, scale_of, with_values
+from a2perf.report.tables import MISSING, Cell, Chips, Column, Table, Text, interval_bar, with_values
 from a2perf.report.task_results import Label, TaskResults
 from a2perf.report.trust import chips_of
 from a2perf.runs.run import Run, noise
@@ -44,6 +44,8 @@ from a2perf.runs.series import FINAL_VALUES
 FAILED_STATES = ("failed", "unreadable")
 MOST_TASKS_IN_SENTENCE = 4
 _NOT_BETTER = 0.02
+_ENDS = (-0.08, 1.16)
+"""Of the scale of scores: one wide interval would leave no room for the others."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -145,11 +147,10 @@ def _table(settings: Sequence[TaskResults], anchors: Sequence[str], entries: Seq
     """Returns a table without the columns that hold no value."""
     flat = [entry for held in entries for entry in held]
     scores = [entry.score for entry in flat if entry.score is not None]
-    ends = scale_of(end for score in scores for end in (score.value, *(score.interval or ())))
     title = "Return" if not scores else "Score" if len(scores) == len(flat) else "Score or return"
     held: list[tuple[Column, Iterable[Cell]]] = [
         (Column(key="submission", title="Submission"), [_name_cell(entry.label) for entry in flat]),
-        (Column(key="score", title=title, kind="score"), [_score_cell(entry, ends) for entry in flat]),
+        (Column(key="score", title=title, kind="score"), map(_score_cell, flat)),
         (
             Column(
                 key="worst",
@@ -190,7 +191,7 @@ def _name_cell(label: Label) -> Text:
     return Text(text=label.title, detail="; ".join(filter(None, details)), drawing=swatch)
 
 
-def _score_cell(entry: _Entry, ends: tuple[float, float]) -> Text:
+def _score_cell(entry: _Entry) -> Text:
     if (score := entry.score) is not None:
         details = [interval_text(score.interval), "" if entry.task else "score over tasks"]
         low, high = score.interval or (None, None)
@@ -198,7 +199,7 @@ def _score_cell(entry: _Entry, ends: tuple[float, float]) -> Text:
             text=normalised_text(score.value),
             detail=", ".join(filter(None, details)),
             sort=score.value,
-            drawing=interval_bar(score.value, low, high, ends),
+            drawing=interval_bar(score.value, low, high, _ENDS),
         )
     value = entry.mean()
     if value is None or value.value is None:
@@ -287,7 +288,7 @@ def _sentence(settings: Sequence[TaskResults], entries: Sequence[Sequence[_Entry
         return f"{stated[0][0]}: {stated[0][2]}."
     best = []
     for title, (first, *_), _ in stated[:MOST_TASKS_IN_SENTENCE]:
-        number = _score_cell(first, (0.0, 1.0)).text if first.score is None else _percent(first.score.value)
+        number = _score_cell(first).text if first.score is None else _percent(first.score.value)
         best.append(f"{title}: {first.label.title} {number}")
     more = len(stated) - len(best)
     rest = f"; {counted(more, 'more task')} below" if more else ""
@@ -302,7 +303,7 @@ def _task_sentence(held: Sequence[_Entry]) -> str:
     first = held[0]
     title, score = first.label.title, first.score
     if first.task is None or score is None:
-        value = _score_cell(first, (0.0, 1.0))
+        value = _score_cell(first)
         what = f"{value.detail}, no reference scores" if first.group.mode == "inference" else value.detail
         return f"{title} {value.text} ({what})" if value.text != "–" else ""
     rivals = [entry for entry in held if entry.score is not None]

@@ -333,12 +333,13 @@ def interval_bar(value: float, low: float | None, high: float | None, ends: tupl
     """Draws a score with its interval on a scale with marks at 0 (floor) and 1 (expert).
 
     Args:
-        ends: of the scale, from ``scale_of`` all scores that are drawn side by side.
+        ends: of the scale, at which values beyond are drawn.
     """
     least, most = ends
 
     def at(value: float) -> str:
-        return f"{_MARGIN + (value - least) / (most - least) * (_WIDTH - 2 * _MARGIN):.1f}"
+        share = (min(max(value, least), most) - least) / (most - least)
+        return f"{_MARGIN + share * (_WIDTH - 2 * _MARGIN):.1f}"
 
     left, right = (value if low is None else low), (value if high is None else high)
     return Markup(  # numbers only
@@ -346,12 +347,6 @@ def interval_bar(value: float, low: float | None, high: float | None, ends: tupl
         f'<path class="scale" d="M{at(0)} 2v12M{at(1)} 2v12M{at(0)} 8H{at(1)}"/>'
         f'<path class="range" d="M{at(left)} 8H{at(right)}"/><circle cx="{at(value)}" cy="8" r="3.6"/></svg>'
     )
-
-
-def scale_of(scores: Iterable[float | None]) -> tuple[float, float]:
-    """Returns the ends of a scale that shows all scores, 0 and 1."""
-    known = [score for score in scores if score is not None]
-    return min([0.0, *known]), max([1.0, *known])
 
 
 def _is_empty(cell: Cell) -> bool:

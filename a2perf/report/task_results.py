@@ -96,10 +96,7 @@ def _task_results(task: tuple[str, str, str], held: Mapping[SeedKey, list[Run]],
 
 
 def _column_names(keys: Sequence[SeedKey]) -> dict[SeedKey, str]:
-    """Returns the column of each group: its algorithm, with what it observed if that is not the default of the domain.
-
-    Layout and version are added if several groups share the name.
-    """
+    """Returns a unique column per group: its algorithm, a view other than the default, and what else differs."""
     versions: dict[str, set[str]] = {}
     layouts: dict[str, set[str]] = {}
     for key in keys:

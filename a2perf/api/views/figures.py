@@ -117,11 +117,7 @@ def _into(chart: Callable[..., Drawing], data: Any, into: SubFigure, **options: 
 
 
 def _titles_and_names(groups: Sequence[ScoredGroup]) -> list[tuple[str, str]]:
-    """Returns the title of the panel and the name of the row of each group of seeds.
-
-    Environments that behave differently get separate panels. Rows of one algorithm that differ in its version or in
-    the arguments of the environment get different names.
-    """
+    """Returns the title of the panel, one per environment, and the unique name of the row of each group of seeds."""
     prints: dict[tuple[str, str, str], set[str]] = {}
     versions: dict[str, set[str]] = {}
     for group in groups:

@@ -17,7 +17,7 @@ from a2perf.report.leaderboard.scoring import Entry, Score
 from a2perf.report.names import MODE_TITLES, WITHOUT_MODEL
 from a2perf.report.numbers_text import Scale, marks_of, normalised_text, row_scale, written
 from a2perf.report.ranks import DISTORTED_UNITS, ENERGY_UNITS, lacks_uncertainty, ordering_interval, rank_ranges
-from a2perf.report.tables import Text, interval_bar, scale_of
+from a2perf.report.tables import Text, interval_bar
 
 _UNEVEN = 3.0
 """A mean latency of more medians than this is named."""
@@ -200,9 +200,10 @@ def score_cell(score: Score, ends: tuple[float, float] | None = None, *, best: b
     return Text(text=text, detail=detail, sort=score.value, best=best, drawing=drawing)
 
 
-def scale_of_scores(scores: Iterable[Score]) -> tuple[float, float]:
+def scale_of(scores: Iterable[Score]) -> tuple[float, float]:
     """Returns the ends of a scale that shows all scores, 0 and 1."""
-    return scale_of(end for score in scores for end in (score.low, score.high, score.value))
+    ends = [end for score in scores for end in (score.low, score.high, score.value) if end is not None]
+    return min([0.0, *ends]), max([1.0, *ends])
 
 
 def unit_text(scale: Scale) -> str:

@@ -319,10 +319,7 @@ def _line(run: RunFolder, label: str, manifest: Manifest, trust: Trust, against:
 
 
 def _terms(run: Path, top: Path, record_in: Callable[[Path], ProtocolRecord | None]) -> tuple[Terms, list[str]]:
-    """Returns the terms of a run and the reasons against it.
-
-    The nearest record above the run counts, where it lists the run; none above the folder ``top`` does.
-    """
+    """Returns the terms of a run and the reasons against it, by the nearest record between it and ``top``."""
     record, folder = None, run
     for folder in list(run.absolute().parents)[:_DEPTH]:
         record = record_in(folder)

@@ -20,7 +20,7 @@ from a2perf.report.leaderboard.columns import (
     BoardColumn,
     entry_cell,
     ranks_by_cost,
-    scale_of_scores,
+    scale_of,
     scales_of,
     score_cell,
 )
@@ -212,7 +212,7 @@ def _domain_table(table: DomainTable, page: ProtocolPage) -> dict[str, Any]:
     files = {task: f"{homes[id(board)]}#{board_anchor(board)}" for task, board in table.boards.items()}
     titles = {task: task_title(table.domain, task) if task else "Unknown task" for task in files}
     rows, several = table.rows, len(table.boards) > 1
-    ends = scale_of_scores([s for row in rows for s in (row.score, *(of.entry.score for of in row.by_task.values()))])
+    ends = scale_of([s for row in rows for s in (row.score, *(of.entry.score for of in row.by_task.values()))])
     columns: list[tuple[Column, Iterable[Cell]]] = [
         (_RANK, [Text(text=row.rank or MISSING) for row in rows]),
         (_SUBMISSION, [who_cell(row.name, row.version, row.info, "", row.reason) for row in rows]),
@@ -274,7 +274,7 @@ def _board(
     best, scales, ends = (
         leaders_of(board.rows),
         scales_of(board, main),
-        scale_of_scores([entry.score for entry in entries]),
+        scale_of([entry.score for entry in entries]),
     )
     is_signed = any(signature_text(entry) != "unsigned" for entry in entries)
     reasons = ["; ".join(plain(reason, 160) for reason in entry.not_ranked[:2]) for entry in entries]

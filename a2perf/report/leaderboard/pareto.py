@@ -169,10 +169,7 @@ def _interval(entry: Entry) -> tuple[float, float]:
 def _no_better_than_floor(
     entries: Sequence[Entry], intervals: Sequence[tuple[float, float]], *, normalised: bool
 ) -> set[int]:
-    """Returns the entries that are no better than the floor (normalised score 0).
-
-    An entry is among them if it is of the kind "random", or if its interval overlaps that of such an entry or 0.
-    """
+    """Returns the entries of the kind "random", and those with an interval that overlaps that of one of them or 0."""
     limits = [high for entry, (_, high) in zip(entries, intervals, strict=True) if entry.info.kind == "random"]
     limit = max([*limits, *([0.0] if normalised else [])], default=None)
     if limit is None:

@@ -149,11 +149,7 @@ def _was_evaluated(entry: Entry) -> bool:
 
 
 def _home(entry: Entry, homes: dict[tuple[Any, ...], tuple[Any, ...]]) -> tuple[Any, ...]:
-    """Returns the identity of an entry's board.
-
-    An entry without an evaluation cannot be compared. It is listed on the board of the others of its task, if there are
-    any, and not on a separate one.
-    """
+    """Returns the identity of an entry's board; one without an evaluation is listed beside the others of its task."""
     own = tuple(getattr(entry, name) for name in _IDENTITY)
     place = own[:4] + own[5:7]  # without the terms that only an evaluation records
     if _was_evaluated(entry):

@@ -12,7 +12,7 @@ from a2perf.report.leaderboard.columns import (
     BoardColumn,
     entry_cell,
     metric_cell,
-    scale_of_scores,
+    scale_of,
     score_cell,
 )
 from a2perf.report.leaderboard.pages import STYLES, board_anchor, reproduction_text, signature_text
@@ -118,7 +118,7 @@ def _ranks(
         (Column(key="ranks", title="Rank"), ranks),
         (
             Column(key="score", title="Score", kind="score"),
-            [score_cell(entry.score, scale_of_scores([entry.score])) for entry in entries],
+            [score_cell(entry.score, scale_of([entry.score])) for entry in entries],
         ),
         *((head, [cell if cell.sort is not None else Text() for cell in of]) for head, of in cells.items()),
     ]
