@@ -124,9 +124,9 @@ def test_settings_are_checked() -> None:
 
 
 def test_plan_without_options_is_the_scored_episodes() -> None:
-    plan = episode_plan(1, (), [7, 9])
+    plan = list(episode_plan(1, (), [7, 9]))
     assert [(one.index, one.seed, one.task_index, one.is_scored) for one in plan] == [(0, 7, 0, True), (1, 9, 1, True)]
-    longer = episode_plan(2, ["order"], [7, 9])
+    longer = list(episode_plan(2, ["order"], [7, 9]))
     assert longer[:2] == plan
     assert [one.is_scored for one in longer] == [True] * 2 + [False] * 4
 

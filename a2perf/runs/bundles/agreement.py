@@ -49,14 +49,12 @@ class PlannedEpisode:
         return self.repeat == 0 and not self.perturbation
 
 
-def episode_plan(repeats: int, perturbations: Sequence[str], seeds: Sequence[int]) -> list[PlannedEpisode]:
-    """Returns all episodes in the order of play: every repetition of all seeds, then every perturbation."""
+def episode_plan(repeats: int, perturbations: Sequence[str], seeds: Sequence[int]) -> Iterator[PlannedEpisode]:
+    """Yields all episodes in the order of play: every repetition of all seeds, then every perturbation."""
     parts = [*((repeat, "") for repeat in range(repeats)), *((0, name) for name in perturbations)]
-    return [
-        PlannedEpisode(len(seeds) * part + number, seed, number, repeat, perturbation)
-        for part, (repeat, perturbation) in enumerate(parts)
-        for number, seed in enumerate(seeds)
-    ]
+    for part, (repeat, perturbation) in enumerate(parts):
+        for number, seed in enumerate(seeds):
+            yield PlannedEpisode(len(seeds) * part + number, seed, number, repeat, perturbation)
 
 
 class _Seeds(Record):

@@ -272,7 +272,7 @@ def _run_task(item: _TaskRun, parent: int) -> None:
         TaskOutcome(
             task=item.task.name,
             episodes=len(returns),
-            mean_return=sum(returns) / len(returns) if returns else None,
+            mean_return=float(returns.mean()) if len(returns) else None,
             failure=failure,
             sandbox=item.manifest.sandbox,
             python_env=item.manifest.python_env,

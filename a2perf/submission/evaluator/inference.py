@@ -149,7 +149,7 @@ def _publish(
         make_media(settings, task, bundle.manifest.seeds["episodes"], kept, bundle, progress)
     results.publish_from(bundle.path, "inference", settings)
     returns = recorded_returns(bundle.journal())
-    progress.say(f"{len(returns)} episodes, mean return {sum(returns) / len(returns):.2f}")
+    progress.say(f"{len(returns)} episodes, mean return {returns.mean():.2f}")
 
 
 def make_media(

@@ -16,7 +16,7 @@ from tests.scripts import load_script
 
 @pytest.fixture
 def compatibility(repository: Path) -> Path:
-    return repository / "compatibility"
+    return (repository / "compatibility").resolve()
 
 
 @pytest.fixture

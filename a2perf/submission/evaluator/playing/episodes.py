@@ -32,7 +32,11 @@ from a2perf.runs.bundles.agreement import PlannedEpisode, episode_plan
 from a2perf.runs.bundles.layout import LATENCY_FILE, ROLLOUTS_FILE, STEPS_FILE
 from a2perf.storage import Journal, read_record
 from a2perf.submission.evaluator.playing import step_account
-from a2perf.submission.evaluator.playing.episode_records import recorded_indices, write_rollouts
+from a2perf.submission.evaluator.playing.episode_records import (
+    recorded_indices,
+    write_rollouts,
+    write_steps,
+)
 from a2perf.submission.evaluator.playing.media import Kept
 from a2perf.submission.evaluator.playing.step_account import StepAccount, StepTotals, mean_costs
 from a2perf.submission.evaluator.process.participants import Participants
@@ -70,15 +74,19 @@ class TaskEpisodes:
     ) -> None:
         self.settings, self.task = settings, task
         self.in_turn = settings.concurrent_episodes == 1
-        plan = episode_plan(settings.repeats, settings.perturbations, seeds)
         self._journal, self._progress = journal, progress
-        # Only their indices are kept in memory: a run may have a million episodes.
-        self._done = recorded_indices(journal)
-        progress.phase(f"rollouts on {task.name}", len(plan))
-        progress.advance(len(self._done))
-        self._waiting = deque(planned for planned in plan if planned.index not in self._done)
-        most = min(pictured, len(seeds))
-        self.kept = {planned.index: Kept() for planned in self._waiting if planned.index < most}
+        # A run may have a million episodes: the plan is made while it is played, and a byte tells which ones are done.
+        self._done = bytearray(len(seeds) * (settings.repeats + len(settings.perturbations)))
+        for index in recorded_indices(journal):
+            self._done[index] = True
+        plan = episode_plan(settings.repeats, settings.perturbations, seeds)
+        self._plan = (planned for planned in plan if not self._done[planned.index])
+        self._ahead: deque[PlannedEpisode] = deque()
+        self._left = self._done.count(0)
+        self._recorded = len(self._done) - self._left
+        progress.phase(f"rollouts on {task.name}", len(self._done))
+        progress.advance(self._recorded)
+        self.kept = {index: Kept() for index in range(min(pictured, len(seeds))) if not self._done[index]}
         self._totals: list[StepTotals] = []
         self._lock = threading.Lock()
         self._playing: dict[Participants, int] = {}
@@ -87,27 +95,34 @@ class TaskEpisodes:
         self._is_stopped = False
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return self._left
 
     def next(self, participants: Participants) -> PlannedEpisode | None:
         """Returns the episode that these participants play next; None if none is left or another one failed."""
         with self._lock:
             self._playing.pop(participants, None)
-            if self._is_stopped or self._errors or not self._waiting:
+            if self._is_stopped or self._errors or not self._left:
                 return None
-            planned = self._waiting.popleft()
+            planned = self._popped()
             self._playing[participants] = self._latest[participants] = planned.index
             return planned
 
     def next_row(self, *, scored: bool) -> PlannedEpisode | None:
         """Returns the next episode of a batch; None if there is none of the scored ones, or of the others."""
-        if not self._waiting or self._waiting[0].is_scored != scored:
-            return None
-        return self._waiting.popleft()
+        following = self._next(1)
+        return self._popped() if following and following[0].is_scored == scored else None
 
     def next_scored(self, count: int) -> list[PlannedEpisode]:
         """Returns the scored ones of the next ``count`` episodes."""
-        return [planned for planned in itertools.islice(self._waiting, count) if planned.is_scored]
+        return [planned for planned in self._next(count) if planned.is_scored]
+
+    def _next(self, count: int) -> list[PlannedEpisode]:
+        self._ahead.extend(itertools.islice(self._plan, max(0, count - len(self._ahead))))
+        return list(itertools.islice(self._ahead, count))
+
+    def _popped(self) -> PlannedEpisode:
+        self._left -= 1
+        return self._ahead.popleft() if self._ahead else next(self._plan)
 
     def say(self, text: str) -> None:
         """Shows a line."""
@@ -124,8 +139,8 @@ class TaskEpisodes:
     def _add(self, episode: Episode, entry: dict[str, Any]) -> None:
         with self._lock:
             self._journal.append(entry)
-            self._done.add(episode.index)
-            self._progress.advance(len(self._done), f"last return {episode.episode_return:.2f}")
+            self._recorded += 1
+            self._progress.advance(self._recorded, f"last return {episode.episode_return:.2f}")
 
     def add_costs(self, account: StepAccount | None) -> None:
         """Keeps the costs of the scored steps of a participant process that plays no further episode."""
@@ -172,6 +187,6 @@ class TaskEpisodes:
             task=self.task.name, env_id=self.task.env_id, episodes=[], costs=costs, batch=self.batch
         )
         write_rollouts(folder / ROLLOUTS_FILE, results, self._journal)
-        step_account.write_steps(folder / STEPS_FILE, self._journal.entries())
+        write_steps(folder / STEPS_FILE, self._journal)
         text = None if costs is None else step_account.warning(costs, "scored episodes")
         return [] if text is None else [text]

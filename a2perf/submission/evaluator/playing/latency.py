@@ -163,8 +163,9 @@ def _call(
 
 
 def _write(settings: Submission, participant: ParticipantProcess, account: StepAccount, folder: Path) -> None:
+    columns = account.columns()
     account.mark()
-    columns, costs = account.columns(), mean_costs([account.totals()])
+    costs = mean_costs([account.totals()])
     assert costs is not None
     followed = columns["call_cpu_ns"] + columns["between_cpu_ns"]
     # Short-lived processes are known only in total, so every step gets an equal share.

@@ -10,17 +10,15 @@ from __future__ import annotations
 
 import time
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import chain
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from a2perf.metrics.trackers.process_tree import Tree, open_tree
-from a2perf.records import SCORED_EPISODE, StepCosts
+from a2perf.records import StepCosts
 from a2perf.sandbox import Confined
 from a2perf.submission.evaluator.process.answers import Answer
 from a2perf.submission.evaluator.process.participant_process import ParticipantProcess
@@ -56,8 +54,9 @@ class StepAccount:
 
     def __init__(self, process_tree: Confined) -> None:
         self.process_tree = tree = process_tree
-        self._rows = array("q")  # a run may have millions of steps: 40 bytes each
-        self._marked = (0, 0.0, "")
+        self._rows = array("q")  # of the calls since the last mark
+        self._first = 0
+        self._marked = StepTotals()
         self._tree = open_tree(tree.tree_root, cgroup=tree.cgroups, clock=tree.cpu_clock, root_is_guard=True)
         self._clocks = _Clocks(self._tree)
         self._began_s = self._clocks.tree_s
@@ -66,6 +65,7 @@ class StepAccount:
     def restart(self) -> None:
         """Discards all calls so far, at the end of the warm-up."""
         del self._rows[:]
+        self._first = 0
         self._began_s = self._tree.sample().cpu_seconds
         self._after = self._clocks.read()
 
@@ -98,14 +98,15 @@ class StepAccount:
 
     def calls(self) -> int:
         """Returns the number of recorded calls, or of observations in them."""
-        return len(self._rows) // len(_COLUMNS)
+        return self._first + len(self._rows) // len(_COLUMNS)
 
-    def columns(self, since: int = 0) -> dict[str, NDArray[np.int64]]:
-        """Returns the calls with index ``since`` and above by column, in nanoseconds."""
-        table = np.array(self._rows[since * len(_COLUMNS) :], dtype=np.int64).reshape(-1, len(_COLUMNS))
+    def columns(self, since: int | None = None) -> dict[str, NDArray[np.int64]]:
+        """Returns the calls since the last mark, or those with index ``since`` and above, by column in nanoseconds."""
+        first = 0 if since is None else since - self._first
+        table = np.array(self._rows[first * len(_COLUMNS) :], dtype=np.int64).reshape(-1, len(_COLUMNS))
         return {name: table[:, place] for place, name in enumerate(_COLUMNS)}
 
-    def steps(self, since: int = 0) -> dict[str, list[int]]:
+    def steps(self, since: int) -> dict[str, list[int]]:
         """Returns times and processor times of the calls with index ``since`` and above, in nanoseconds."""
         columns = self.columns(since)
         cpu = columns["call_cpu_ns"] + columns["between_cpu_ns"]
@@ -113,42 +114,55 @@ class StepAccount:
         return {**times, "cpu_ns": cpu.tolist()}
 
     def mark(self) -> None:
-        """Keeps the processor time of the calls so far, which ``totals`` returns even after the process has ended.
+        """Adds the calls so far to ``totals``, which remain even after the process has ended.
 
-        That of short-lived processes is read at the first mark, then once in ``_REFRESH_S``.
+        The time of short-lived processes is read at the first mark, then once in ``_REFRESH_S``.
         """
-        clocks = self._clocks
+        clocks, totals = self._clocks, self._marked
         if not self.has_marked or time.monotonic() >= clocks.due_s:
             clocks.refresh()
-        self._marked = (self.calls(), clocks.tree_s - self._began_s, clocks.method)
+        columns = self.columns()
+        for name, values in columns.items():
+            totals.ns[name] += int(values.sum())
+        # a run may have millions of steps
+        totals.cpu_us.extend(((columns["call_cpu_ns"] + columns["between_cpu_ns"]) / 1000).tolist())
+        totals.tree_s, totals.account = clocks.tree_s - self._began_s, clocks.method
+        self._first = self.calls()
+        del self._rows[:]
 
     @property
     def has_marked(self) -> bool:
         """Whether ``totals`` has any calls."""
-        return self._marked[0] > 0
+        return len(self._marked.cpu_us) > 0
 
     def totals(self) -> StepTotals:
         """Returns the costs of the calls before the last ``mark``."""
-        calls, tree_s, method = self._marked
-        return StepTotals({name: values[:calls] for name, values in self.columns().items()}, tree_s, method)
+        return self._marked
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class StepTotals:
-    """The costs of calls: columns in nanoseconds, processor time of the whole tree in seconds, and its source."""
+    """The costs of calls.
 
-    columns: Mapping[str, NDArray[np.int64]]
-    tree_s: float
-    account: str
+    Attributes:
+        ns: sums by column, in nanoseconds.
+        cpu_us: processor time of each call and the time before it, in microseconds.
+        tree_s: processor time of the whole tree in seconds.
+        account: the source of ``tree_s``.
+    """
+
+    ns: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_COLUMNS, 0))
+    cpu_us: array[float] = field(default_factory=lambda: array("f"))
+    tree_s: float = 0.0
+    account: str = ""
 
 
 def mean_costs(parts: Sequence[StepTotals]) -> StepCosts | None:
     """Returns the means per step with flags for suspicious ones; ``None`` without a call."""
-    columns = {name: np.concatenate([part.columns[name] for part in parts]) for name in _COLUMNS} if parts else {}
-    steps = len(columns["infer_ns"]) if parts else 0
+    steps = sum(len(part.cpu_us) for part in parts)
     if not steps:
         return None
-    means = {name: float(values.mean()) * 1e-9 for name, values in columns.items()}
+    means = {name: sum(part.ns[name] for part in parts) * 1e-9 / steps for name in _COLUMNS}
     tree_s = sum(part.tree_s for part in parts) / steps
     in_calls_s, between_s = means["call_cpu_ns"], means["between_cpu_ns"]
     found = StepCosts(
@@ -167,7 +181,7 @@ def mean_costs(parts: Sequence[StepTotals]) -> StepCosts | None:
     if found.short_lived_s > SLACK_S + MOST_OTHER * found.round_trip_s:
         flags.append(SHORT_LIVED)
     # by processor time: load of the host makes round trips uneven
-    median_s = float(np.median(columns["call_cpu_ns"] + columns["between_cpu_ns"])) * 1e-9
+    median_s = float(np.median(np.concatenate([part.cpu_us for part in parts]))) * 1e-6
     if in_calls_s + between_s > SLACK_S + UNEVEN * median_s:
         flags.append(FEW_CALLS)
     found.flags = flags
@@ -234,40 +248,6 @@ class _Clocks:
                 except (AttributeError, OSError):  # only Linux has such clocks
                     continue
         self.due_s = time.monotonic() + _REFRESH_S
-
-
-_STEP_TYPES: dict[str, type[np.generic]] = {
-    "round_trip_ns": np.int64,
-    "infer_ns": np.int64,
-    "preprocess_ns": np.int64,
-    "cpu_ns": np.int64,
-    "observation_xxh3": np.int64,
-    "action_xxh3": np.int64,
-    "reward": np.float64,
-}
-
-
-def write_steps(path: Path, entries: Iterable[Mapping[str, Any]]) -> None:
-    """Writes the steps of a journal's episodes, in order.
-
-    The arrays are ``episode``, those of ``StepAccount.steps``, and those of ``StepTrace``, if every episode has them.
-    """
-    columns = {name: array("d" if kind is np.float64 else "q") for name, kind in _STEP_TYPES.items()}
-    places: dict[int, range] = {}  # separate arrays of 10^5 episodes would take 100 MB
-    for entry in entries:
-        if entry.get("kind") == SCORED_EPISODE and "steps" in entry:
-            first = len(columns["cpu_ns"])
-            for name in tuple(columns):
-                if name in entry["steps"]:
-                    columns[name].extend(entry["steps"][name])
-                else:
-                    del columns[name]
-            places[entry["episode"]["index"]] = range(first, len(columns["cpu_ns"]))
-    indices = sorted(places)
-    order = np.fromiter(chain.from_iterable(places[index] for index in indices), np.int64)
-    steps: dict[str, Any] = {name: np.array(columns.pop(name), _STEP_TYPES[name])[order] for name in tuple(columns)}
-    lengths = [len(places[index]) for index in indices]
-    np.savez_compressed(path, episode=np.repeat(np.array(indices, dtype=np.int64), lengths), **steps)
 
 
 def unlike(timed: StepCosts, scored: StepCosts) -> bool:
