@@ -70,15 +70,6 @@ class ScoreSection:
     mode: str
     rows: tuple[ScoreRow, ...]
 
-    @property
-    def title(self) -> str:
-        """Heading, ``"Reliability, training"``."""
-        return f"{self.category.capitalize()}, {MODE_TITLES[self.mode]}"
-
-    def valued(self) -> list[ScoreRow]:
-        """Returns the rows in which some cell has a number."""
-        return [row for row in self.rows if row.has_value()]
-
     def missing(self) -> list[str]:
         """Returns one line per reason why rows have no number, ``"Not enough data (n=1, needs 3): A, B"``."""
         by_reason: dict[str, list[str]] = {}
@@ -116,15 +107,16 @@ class ScoreTable:
         rows: list[tuple[Text, ...]] = []
         about = []
         for section in self.sections:
-            rows.append((Text(text=section.title),))
+            rows.append((Text(text=f"{section.category.capitalize()}, {MODE_TITLES[section.mode]}"),))
             about.append({"class": "category"})
-            for row in section.valued():
+            for row in filter(ScoreRow.has_value, section.rows):
                 label = f"{row.label} {_ARROWS.get(row.direction, '')}".rstrip()
                 formula = metrics[row.name].formula if row.name in metrics else ""
                 rows.append((Text(text=label, unit=row.unit, detail=row.remark, hint=formula), *row.cells))
                 about.append({"data-metric": row.name})
-            rows += [(Text(text=line),) for line in section.missing()]
-            about += [{"class": "missing"} for _ in section.missing()]
+            missing = section.missing()
+            rows += [(Text(text=line),) for line in missing]
+            about += [{"class": "missing"}] * len(missing)
         columns = (Column(key="metric", title="Metric"), *heads)
         return Table(
             name=self.name, caption=self.caption, columns=columns, rows=tuple(rows), kind="scores", about=tuple(about)

@@ -17,7 +17,6 @@ from a2perf.records import (
     Episode,
     Failure,
     LatencyResults,
-    LatencySummary,
     Manifest,
     RolloutResults,
     RunState,
@@ -158,11 +157,11 @@ class RunMaker:
         steps = {"round_trip_ns": arrays["round_trip_ns"], "cpu_ns": infer}
         steps = {name: np.resize(values, of_episodes.size) for name, values in steps.items()}
         np.savez(folder / "rollout_steps.npz", episode=of_episodes, **steps)
-        participant = "participant process"
+        summary = made_bundles.latency_summary
         made = {
-            "infer_once": _summary(infer * 1e-9, "infer_once only", participant),
-            "preprocess_observation": _summary(infer // 20 * 1e-9, "preprocess_observation only", participant),
-            "round_trip": _summary(arrays["round_trip_ns"] * 1e-9, "round trip", "evaluator"),
+            "infer_once": summary(infer * 1e-9),
+            "preprocess_observation": summary(infer // 20 * 1e-9, "preprocess_observation only"),
+            "round_trip": summary(arrays["round_trip_ns"] * 1e-9, "round trip", "evaluator"),
         }
         write_record(folder / "latency.json", LatencyResults(observations="recorded", **made))
 
@@ -303,18 +302,3 @@ def _unsure(kwh: float) -> EnergyUncertainty:
     """5 % of the model and 2 % of the sampling, as standard uncertainties."""
     expanded = 2 * float(np.hypot(0.05, 0.02)) * kwh
     return EnergyUncertainty(expanded_kwh=expanded, model_kwh=0.05 * kwh, sampling_kwh=0.02 * kwh)
-
-
-def _summary(values: np.ndarray, includes: str, clock: str) -> LatencySummary:
-    quantiles = {"median_s": 0.5, "p90_s": 0.9, "p99_s": 0.99, "min_s": 0.0, "max_s": 1.0}
-    return LatencySummary(
-        includes=includes,
-        clock=clock,
-        count=len(values),
-        warmup_count=50,
-        first_s=0.014,
-        mean_s=float(values.mean()),
-        std_s=float(values.std()),
-        throughput_hz=float(1 / values.mean()),
-        **{name: float(np.quantile(values, quantile)) for name, quantile in quantiles.items()},
-    )
