@@ -17,8 +17,6 @@ from a2perf.records import FURTHER_EPISODE, SCORED_EPISODE, Episode, RolloutResu
 from a2perf.storage import Journal, record_text, write_atomic
 
 _KINDS = (SCORED_EPISODE, FURTHER_EPISODE)
-
-
 _STEP_TYPES: dict[str, type[np.generic]] = {
     "round_trip_ns": np.int64,
     "infer_ns": np.int64,

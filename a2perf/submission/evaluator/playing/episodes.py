@@ -32,11 +32,7 @@ from a2perf.runs.bundles.agreement import PlannedEpisode, episode_plan
 from a2perf.runs.bundles.layout import LATENCY_FILE, ROLLOUTS_FILE, STEPS_FILE
 from a2perf.storage import Journal, read_record
 from a2perf.submission.evaluator.playing import step_account
-from a2perf.submission.evaluator.playing.episode_records import (
-    recorded_indices,
-    write_rollouts,
-    write_steps,
-)
+from a2perf.submission.evaluator.playing.episode_records import recorded_indices, write_rollouts, write_steps
 from a2perf.submission.evaluator.playing.media import Kept
 from a2perf.submission.evaluator.playing.step_account import StepAccount, StepTotals, mean_costs
 from a2perf.submission.evaluator.process.participants import Participants

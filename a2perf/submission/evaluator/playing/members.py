@@ -18,6 +18,7 @@ from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker
 
 from a2perf.domains.registry import all_environments
 from a2perf.domains.tfa.suite_gym import make_environment
+from a2perf.errors import InfrastructureError, UserError
 from a2perf.runs.bundles.agreement import PlannedEpisode
 from a2perf.submission.evaluator.playing.action_record import ActionRecorder
 from a2perf.submission.evaluator.playing.episodes import TaskEpisodes
@@ -27,6 +28,9 @@ from a2perf.submission.evaluator.playing.step_trace import StepTrace, row_hashes
 from a2perf.submission.evaluator.process.failures import EnvironmentFailure, ParticipantFailure
 from a2perf.submission.evaluator.process.rows import stacked
 from a2perf.submission.participant.shared_region import plain_arrays
+
+_MOST = 64
+"""Members of a vector environment: more may be shared out among processes, which an evaluator does not start."""
 
 
 @dataclass(eq=False)
@@ -83,9 +87,17 @@ def members_of(episodes: TaskEpisodes, env: Any) -> Iterator[Members]:
     """Opens the environments of a batch, ``env`` among them if each row has its own."""
     task, count = episodes.task, min(episodes.settings.batch, len(episodes))
     known = all_environments().get(task.env_id)
-    has_own = known is not None and known[1].vector_entry_point is not None and count > 1
-    if has_own and _is_bare(env) and not episodes.settings.perturbations:
-        vector = make_environment(task.env_id, task.env_kwargs, num_envs=count, vectorization_mode="vector_entry_point")
+    has_own = known is not None and known[1].vector_entry_point is not None
+    if has_own and 1 < count <= _MOST and _is_bare(env) and not episodes.settings.perturbations:
+        try:
+            vector = make_environment(
+                task.env_id, task.env_kwargs, num_envs=count, vectorization_mode="vector_entry_point"
+            )
+        except UserError:
+            raise
+        except Exception as error:
+            message = f"the vector environment of {task.env_id} cannot be created: {error!r}"
+            raise InfrastructureError(message) from error
         with closing(vector):
             observations, _ = vector.reset(seed=0)
             goes_on = vector.metadata.get("autoreset_mode") is AutoresetMode.NEXT_STEP

@@ -48,10 +48,10 @@ def publish_from(bundle: Path, mode: str, settings: Submission) -> None:
         for file in (file for file in timed if file.exists()):
             with np.load(file, allow_pickle=False) as arrays:
                 if "infer_ns" in arrays:  # earlier steps have no such column
-                    found["inference_time"] = (arrays["infer_ns"] * 1e-9, "s")
+                    found["inference_time"] = arrays["infer_ns"] * 1e-9, "s"
                     break
         if (bundle / METRICS / ROLLOUTS_FILE).exists():
-            found["rollout_returns"] = (np.array(recorded_returns(Journal(bundle / JOURNAL))), "1")
+            found["rollout_returns"] = recorded_returns(Journal(bundle / JOURNAL)), "1"
         write_atomic(folder / INFERENCE_RESULTS_FILE, _with_values(found))
     if mode == "generalization":
         write_json(folder / GENERALIZATION_RESULTS_FILE, generalization_rollouts(bundle))
