@@ -32,11 +32,12 @@ from a2perf.sandbox import level_text
 from a2perf.sandbox.limits import oom_kills
 from a2perf.storage import Journal, read_json, read_record, write_json, write_record
 from a2perf.submission import configuration
-from a2perf.submission.evaluator.inference import episode_seeds, play_all, training_artifacts
+from a2perf.submission.evaluator.inference import episode_seeds, training_artifacts
 from a2perf.submission.evaluator.playing import results
+from a2perf.submission.evaluator.playing.batch import play_in_batches
 from a2perf.submission.evaluator.playing.episode_records import recorded_returns
 from a2perf.submission.evaluator.playing.episodes import TaskEpisodes
-from a2perf.submission.evaluator.playing.play import environment
+from a2perf.submission.evaluator.playing.play import environment, play, play_concurrently
 from a2perf.submission.evaluator.process.confinement import confinement, parallel_tasks
 from a2perf.submission.evaluator.process.failures import EnvironmentFailure, ParticipantFailure
 from a2perf.submission.evaluator.process.participant_python import participant_python
@@ -254,7 +255,12 @@ def _run_task(item: _TaskRun, parent: int) -> None:
             participants.mark("rollouts")
             episodes = TaskEpisodes(item.settings, item.task, item.seeds, journal, RunProgress(quiet=True))
             try:
-                play_all(episodes, env, participants)
+                if not episodes.in_turn:
+                    play_concurrently(episodes, participants)
+                elif item.settings.batch == 1:
+                    play(episodes, env, participants)
+                else:
+                    play_in_batches(episodes, env, participants)
             finally:
                 participants.warn(episodes.write(item.folder))
             participants.mark("end")

@@ -86,7 +86,12 @@ def run(settings: Submission, *, force: bool = False, progress: RunProgress | No
                     pictured = max(min(1, settings.record_frames), settings.record_videos)
                     episodes = TaskEpisodes(settings, task, seeds, journal, progress, pictured=pictured)
                     try:
-                        play_all(episodes, env, participants)
+                        if not episodes.in_turn:
+                            play_concurrently(episodes, participants)
+                        elif settings.batch == 1:
+                            play(episodes, env, participants)
+                        else:
+                            play_in_batches(episodes, env, participants)
                         one_at_a_time = episodes.in_turn and settings.batch == 1
                         if settings.num_inference_steps is None and one_at_a_time and not is_timed:
                             steps, wall_s = scored_time(journal)
@@ -106,16 +111,6 @@ def run(settings: Submission, *, force: bool = False, progress: RunProgress | No
                 participants.mark("end")
             _publish(settings, task, env, episodes.kept, bundle, progress)
         return outcome.status
-
-
-def play_all(episodes: TaskEpisodes, env: Any, participants: Participants) -> None:
-    """Plays the episodes of a task as its settings ask: in turn, several at the same time, or in batches."""
-    if not episodes.in_turn:
-        play_concurrently(episodes, participants)
-    elif episodes.settings.batch == 1:
-        play(episodes, env, participants)
-    else:
-        play_in_batches(episodes, env, participants)
 
 
 def episode_seeds(settings: Submission, manifest: Manifest, count: int, *, stream: int = 0) -> list[int]:
