@@ -19,7 +19,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Some images forbid bytecode: every process of a test then compiles what it imports, which doubles the time of a start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup packages test-docs test-packages frameworks openenv environments test-environments engines system assets golden demo test test-attacks lint test-slow test-engines test-extras test-platforms test-arm64 test-newer-python test-pybullet coverage \
+.PHONY: help setup packages test-docs test-no-engines test-packages frameworks openenv environments test-environments engines system assets golden demo test test-attacks lint test-slow test-engines test-extras test-platforms test-arm64 test-newer-python test-pybullet coverage \
 	bench perf-smoke references results reproduce docs lock docker hooks release clean distclean
 
 help:
@@ -36,6 +36,7 @@ help:
 	@echo "  test               lint and the core's tests"
 	@echo "  test-attacks       more of the core's tests: attacks, kills, accounts, other systems, documents"
 	@echo "  test-packages      types, import contracts and tests of the distributions"
+	@echo "  test-no-engines    the platform's tests in a copy without the three domains"
 	@echo "  test-docs          build the documentation site; check its links, search and accessibility in a browser"
 	@echo "  test-slow          tests that take minutes: fresh environments, lower bounds, baselines that learn"
 	@echo "  test-engines       tests that need Docker, Slurm, TensorFlow, Ray or LaTeX; installs them (root)"
@@ -164,6 +165,9 @@ test: setup lint
 
 test-attacks: setup
 	@$(BIN)/python -m pytest -n $(WORKERS) -m "not slow and not site" $(APART)
+
+test-no-engines: setup
+	@$(BIN)/python -m pytest -m slow tests/packaging/test_without_engines.py
 
 # The distributions, each beside the core and none of them needed by it.
 DISTRIBUTIONS := $(notdir $(patsubst %/pyproject.toml,%,$(wildcard packages/*/pyproject.toml)))
