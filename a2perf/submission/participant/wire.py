@@ -60,6 +60,9 @@ _SOCKET_BYTES: Final = 1 << 20
 _NO_SIGNAL = int(getattr(socket, "MSG_NOSIGNAL", 0))
 _PEEK = int(socket.MSG_PEEK | getattr(socket, "MSG_DONTWAIT", 0))  # as a flag of enum, it would take 1.4 us
 _SPIN_S: Final = 100e-6
+_TAKEN_S: Final = 1e-3
+_CALM_S: Final = 0.5
+"""Time without spinning after a yield that took longer than ``_TAKEN_S``: other processes had the processor."""
 _IN, _OUT = int(getattr(select, "POLLIN", 1)), int(getattr(select, "POLLOUT", 4))
 _LOOK_S: Final = 0.05
 _yield_processor = getattr(os, "sched_yield", lambda: time.sleep(0))
@@ -306,6 +309,7 @@ class Connection:
         self._view = memoryview(self._buffer)
         self._have = 0
         self._spins = watched is not None
+        self._calm_until = 0.0
         self._encoder = _Encoder()
         self._layout: Layout | None = None
         self._body = b""  # of the requests with that layout
@@ -456,7 +460,8 @@ class Connection:
         """Reads at least one byte.
 
         Waking a sleeping process takes tens of microseconds on many hosts. If the last answer came immediately, this
-        polls for up to ``_SPIN_S`` before it sleeps, and yields the processor between two polls.
+        polls for up to ``_SPIN_S`` before it sleeps, and yields the processor between two polls. On a loaded host a
+        yield gives it away for milliseconds, and a sleeping process gets it back at once: then this only sleeps.
         """
         alive = True
         started = time.perf_counter()
@@ -464,8 +469,11 @@ class Connection:
             try:
                 count = self._socket.recv_into(view)
             except BlockingIOError:
-                if self._spins and time.perf_counter() - started < _SPIN_S:
+                now = time.perf_counter()
+                if self._spins and now - started < _SPIN_S and now >= self._calm_until:
                     _yield_processor()
+                    if time.perf_counter() - now > _TAKEN_S:
+                        self._calm_until = now + _CALM_S
                     continue
                 if not alive:  # checked after a further read: the last message may precede the death
                     raise ConnectionClosed("the other process has ended") from None
