@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import click
 
 from a2perf._version import __version__
-from a2perf.cli.extensible import BROUGHT_BY, ExtensibleGroup, distributions
+from a2perf.cli.extensible import BROUGHT_BY, ExtensibleGroup, distributions, instead_of
 from a2perf.cli.given_once import given_once
 from a2perf.constants import ExitCode
 from a2perf.errors import UserError, did_you_mean, with_hint
@@ -187,6 +187,8 @@ def _usage_text(error: click.ClickException, name: str) -> str:
     if isinstance(error, click.NoSuchOption):
         from a2perf.submission.run_options import OPTIONS
 
+        if context is not None and (other := instead_of(context, error.option_name)):
+            return f"{name}: {other}"
         option = error.option_name.lstrip("-").replace("-", "_")
         if instead := brought_by(option, error.option_name):
             return f"{name}: {instead}"

@@ -46,6 +46,31 @@ SUMMARIES = {
 """The lines of the help for commands of distributions: the help imports none of them."""
 
 
+OF_OPENRLBENCHMARK = {
+    "benchmark": {"--slurm-": "--launcher slurm places the runs on a Slurm cluster"},
+    "rlops compare": {
+        "--filters": "--exp-name NAME --tags NEW OLD; or a2perf.compare(STORE, baseline='ppo', candidate='ppo_new')",
+        "--pc.": "a2perf.compare(...).plot('curves') returns a matplotlib figure: set sizes and labels on it",
+        "--rc.": "the line `overall` aggregates over environments; `a2perf report` shows interquartile means",
+        "--rliable": "the line `overall` aggregates over environments; `a2perf report` shows interquartile means",
+        "--scan-history": "leave it out: the whole history is always read",
+        "--offline": "leave it out: the network is never used",
+        "--rolling": "leave it out: points of curves are means of 100 values, or of a tenth of a short curve",
+        "--check-empty-runs": "leave it out: an environment without runs is always an error",
+        "--no-check-empty-runs": "--env-ids ENV... names the environments on which all groups have runs",
+    },
+}
+"""What replaces options of CleanRL and openrlbenchmark, by command and by the beginning of the flag."""
+
+
+def instead_of(context: click.Context, flag: str) -> UserError | None:
+    """Returns the error about an option that other tools have; None about any other option."""
+    for prefix, hint in OF_OPENRLBENCHMARK.get(" ".join(context.command_path.split()[1:]), {}).items():
+        if flag.startswith(prefix):
+            return UserError(f"{context.command_path} does not take {flag}", hint=hint)
+    return None
+
+
 class ExtensibleGroup(click.Group):
     """A group that shows and calls the commands of installed distributions after its own.
 

@@ -68,9 +68,13 @@ def parse_experiment(word: str) -> RunQuery:
         UserError: there is no name, or a part is not ``key=value``.
     """
     name, _, rest = word.strip().partition("?")
+    if not word.strip():
+        raise UserError("a filter is empty", hint="begin with the name of an experiment, as in 'ppo?tag=latest'")
     if not name:
-        problem = f"the filter {word!r} names no experiment" if rest else "a filter is empty"
-        raise UserError(problem, hint="begin with the name of an experiment, as in 'ppo?tag=latest'")
+        raise UserError(
+            f"the filter {word!r} names no experiment; a shared part such as '?we=..' was removed",
+            hint="leave the shared part out, and begin with the name of an experiment, as in 'ppo?tag=latest'",
+        )
     tags: list[str] = []
     config: dict[str, list[Any]] = {}
     single: dict[str, str] = {}

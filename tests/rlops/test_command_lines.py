@@ -144,6 +144,7 @@ def test_failed_run_makes_the_exit_status_one(run: Run, project: Path) -> None:
         ("rlops tags remove a --filters ''", "a filter is empty"),
         ("rlops tags list unknown", "no run has the tag 'unknown'"),
         ("rlops import nowhere", "does not exist"),
+        ("rlops-import nowhere", "does not exist"),
         ("rlops", "nothing to compare was named"),
         ("rlops compare", "nothing to compare was named"),
         ("rlops-import . --format excel", "is not a format"),
@@ -247,7 +248,7 @@ def test_import_from_the_command_line(run: Run, tmp_path: Path, monkeypatch: pyt
     folder = tmp_path / "tb" / "CartPole-v1__ppo__1__17"
     folder.mkdir(parents=True)
     (folder / "events.out.tfevents.17.h.1.0").write_bytes(events({METRIC: [(0, 1.0)]}))
-    line = f"rlops import {tmp_path / 'tb'} --tag old --store {tmp_path / 'store'}"
+    line = f"rlops-import {tmp_path / 'tb'} --tag old --store {tmp_path / 'store'}"
     assert "imported (tensorboard, 1 metrics): ppo/CartPole-v1/" in run(line)[1]
     assert "already there" in run(line)[1]
     (found,) = Store(tmp_path / "store").runs()
@@ -278,3 +279,13 @@ def test_the_pull_request_is_looked_up_quietly_where_a_network_is_at_hand(
     status, out, errors = run(line)
     assert (status, errors) == (0, "")
     assert "pull request" not in out
+
+
+def test_removed_options_name_their_replacement(run: Run, project: Path) -> None:
+    line = 'benchmark --env-ids A --command "python cleanrl/ppo.py" --slurm-template-path template'
+    status, _, errors = run(line)
+    assert status == 2
+    assert errors.splitlines() == [
+        "a2perf: a2perf benchmark does not take --slurm-template-path",
+        "  Hint: --launcher slurm places the runs on a Slurm cluster",
+    ]

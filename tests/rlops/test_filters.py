@@ -85,7 +85,7 @@ def test_only_finished_runs_unless_asked_otherwise() -> None:
     ("word", "said"),
     [
         ("", "empty"),
-        ("?we=openrlbenchmark&wpn=cleanrl", "names no experiment"),
+        ("?we=openrlbenchmark&wpn=cleanrl", "names no experiment; a shared part such as '[?]we=..' was removed"),
         ("ppo?tag=", "has no value"),
         ("ppo?tag", "cannot be read"),
     ],
