@@ -88,7 +88,7 @@ class _Batch:
     ) -> None:
         self._episodes, self._participant, self._account, self._members = episodes, participant, account, members
         self._free = list(range(members.count))
-        self._playing: list[Row] = []
+        self._playing: dict[int, Row] = {}  # by member
         self._failed: dict[int, Exception] = {}
         # The episode that is played again alone: one of the first rows, and not one that the participant can foresee.
         first = episodes.next_scored(members.count)
@@ -109,7 +109,8 @@ class _Batch:
         while True:
             while self._free and not self._failed and (planned := self._episodes.next_row(scored=scored)) is not None:
                 try:
-                    self._playing.append(self._started(planned))
+                    row = self._started(planned)
+                    self._playing[row.member] = row
                 except EnvironmentFailure as failure:
                     self._give_up(planned, failure)
             if not self._playing:
@@ -124,18 +125,19 @@ class _Batch:
         self._members.begin(row)
         if self._episodes.settings.studies_reliability:
             row.actions = ActionRecorder(row.episode.action_space)
+        row.on_step = [record for record in (row.actions, self._episodes.kept.get(planned.index)) if record is not None]
         return row
 
     def _step(self) -> None:
         """Asks for one action per row and steps the environments."""
-        rows = sorted(self._playing, key=lambda row: row.member)
+        rows = [self._playing[member] for member in sorted(self._playing)]
         self._account.before_call()
         answer = self._participant.infer_batch(
             self._members.observations(rows, self._participant.batch_memory), len(rows), lambda: self._members.see(rows)
         )
         share_ns = self._account.after_batch(answer, len(rows))
         for number, (row, action) in enumerate(zip(rows, answer.action, strict=True)):
-            if row not in self._playing:  # given up
+            if row.member not in self._playing:  # given up
                 continue
             row.cpu_ns.append(share_ns)
             if row.planned is self._checked:
@@ -145,20 +147,20 @@ class _Batch:
             except ParticipantFailure as failure:
                 self._end_by(failure, row, number)
                 continue
-            for observe in (row.actions, self._episodes.kept.get(row.planned.index)):
-                if observe is not None:
-                    observe(self._members.env(row), row.observation, row.action)
-        numbers = {row.member: number for number, row in enumerate(rows)}
-        stepped = [row for row in rows if row in self._playing]
+            for observe in row.on_step:
+                observe(self._members.env(row), row.observation, row.action)
+        stepped = rows if len(self._playing) == len(rows) else [row for row in rows if row.member in self._playing]
         for row, failed in self._members.step(stepped):
             self.steps += 1
-            if row not in self._playing:
+            if failed is None and not row.episode.is_over:
+                continue
+            if row.member not in self._playing:
                 continue
             if isinstance(failed, ParticipantFailure):
-                self._end_by(failed, row, numbers[row.member])
+                self._end_by(failed, row, rows.index(row))
             elif failed is not None:
                 self._give_up(row.planned, failed)
-            elif row.episode.is_over:
+            else:
                 try:
                     self._add(row, row.episode.record())
                 except EnvironmentFailure as failure:
@@ -174,11 +176,11 @@ class _Batch:
 
     def _give_up(self, planned: PlannedEpisode, failure: Exception) -> None:
         self._failed[planned.index] = failure
-        self._playing = [row for row in self._playing if row.planned.index < planned.index]
+        self._playing = {place: row for place, row in self._playing.items() if row.planned.index < planned.index}
 
     def _add(self, row: Row, episode: Episode) -> None:
         """Records an episode that has ended, and frees its environment."""
-        self._playing.remove(row)
+        del self._playing[row.member]
         self._free.append(row.member)
         planned = row.planned
         if (pictures := self._episodes.kept.get(planned.index)) is not None:

@@ -7,7 +7,7 @@ of the organizer and without perturbations. Its members give the episodes of sin
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -50,6 +50,7 @@ class Row:
     observation: Any = None
     action: Any = None
     actions: ActionRecorder | None = None
+    on_step: list[Callable[[Any, Any, Any], None]] = field(default_factory=list)
     cpu_ns: list[int] = field(default_factory=list)
 
 

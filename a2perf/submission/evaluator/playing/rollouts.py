@@ -23,6 +23,7 @@ from a2perf.submission.evaluator.playing.step_trace import StepTrace
 from a2perf.submission.evaluator.process.failures import EnvironmentFailure, ParticipantFailure
 
 _MAX_INFO_ITEMS = 16
+_NO_TERMS: dict[str, float] = {}
 
 
 class Policy(Protocol):
@@ -133,11 +134,11 @@ class PlayedEpisode:
         Raises:
             TypeError: ``info`` is not a dict, or a reward is not a number.
         """
-        if not isinstance(info, Mapping):
+        if type(info) is not dict and not isinstance(info, Mapping):
             raise TypeError(f"info is {info!r}, not a dict")
         paid = float(reward)
         self._return += paid
-        for name, value in info.get("reward_terms", {}).items():
+        for name, value in info.get("reward_terms", _NO_TERMS).items():
             self._terms[name] = self._terms.get(name, 0.0) + float(value)
         if self._trace is not None:
             self._trace.reward(paid)
