@@ -41,6 +41,17 @@ def leftovers(folder: Path, processes: Collection[psutil.Process] = (), pids: Co
     return found
 
 
+def _is_probe(path: Path) -> bool:
+    """Returns whether a file is the one by which Python's ``tempfile`` finds out whether it may write to a folder.
+
+    It exists for some microseconds at the start of a process, which may be killed then.
+    """
+    try:
+        return path.read_bytes() in (b"", b"blat")
+    except OSError:  # a folder, or gone
+        return not path.exists()
+
+
 def _leftovers(folder: Path, processes: Collection[psutil.Process], pids: Collection[int]) -> Iterator[str]:
     for process in {*processes_of(folder), *(one for one in processes if one.is_running())}:
         try:
@@ -54,7 +65,7 @@ def _leftovers(folder: Path, processes: Collection[psutil.Process], pids: Collec
         for name in names:
             if name.startswith("a2perf-run-") and int(name.split("-")[3]) in pids:
                 yield f"control group {parent}/{name}"
-    yield from (f"temporary {path.name}" for path in (folder / "tmp").iterdir())
+    yield from (f"temporary {path.name}" for path in (folder / "tmp").iterdir() if not _is_probe(path))
     inodes = {}
     for parent, _, names in os.walk(folder):
         for path in (Path(parent, name) for name in names):
