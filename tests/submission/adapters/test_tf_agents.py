@@ -95,7 +95,7 @@ def test_rows_have_the_actions_of_single_observations(tmp_path: Path, robot: tup
         running.start()
         running.load_policy({})
         alone = [running.infer(row).action for row in rows]
-        np.testing.assert_allclose(running.infer_batch(rows).action, alone, rtol=1e-4)
+        np.testing.assert_allclose(running.infer_batch(np.stack(rows), len(rows)).action, alone, rtol=1e-4)
 
 
 @tf_only
