@@ -61,8 +61,13 @@ _NO_SIGNAL = int(getattr(socket, "MSG_NOSIGNAL", 0))
 _PEEK = int(socket.MSG_PEEK | getattr(socket, "MSG_DONTWAIT", 0))  # as a flag of enum, it would take 1.4 us
 _SPIN_S: Final = 100e-6
 _TAKEN_S: Final = 1e-3
+_OFTEN: Final = 2.0
+_FORGOTTEN: Final = 1 / 32
 _CALM_S: Final = 0.5
-"""Time without spinning after a yield that took longer than ``_TAKEN_S``: other processes had the processor."""
+"""Time without spinning once more than ``_OFTEN`` yields took longer than ``_TAKEN_S``: the host is loaded.
+
+A yield that returns sooner takes ``_FORGOTTEN`` of such a yield back. A sample of the trackers is one or two of them.
+"""
 _IN, _OUT = int(getattr(select, "POLLIN", 1)), int(getattr(select, "POLLOUT", 4))
 _LOOK_S: Final = 0.05
 _yield_processor = getattr(os, "sched_yield", lambda: time.sleep(0))
@@ -309,7 +314,7 @@ class Connection:
         self._view = memoryview(self._buffer)
         self._have = 0
         self._spins = watched is not None
-        self._calm_until = 0.0
+        self._calm_until = self._taken = 0.0
         self._encoder = _Encoder()
         self._layout: Layout | None = None
         self._body = b""  # of the requests with that layout
@@ -472,8 +477,10 @@ class Connection:
                 now = time.perf_counter()
                 if self._spins and now - started < _SPIN_S and now >= self._calm_until:
                     _yield_processor()
-                    if time.perf_counter() - now > _TAKEN_S:
-                        self._calm_until = now + _CALM_S
+                    was_taken = time.perf_counter() - now > _TAKEN_S
+                    self._taken = self._taken + 1 if was_taken else max(0.0, self._taken - _FORGOTTEN)
+                    if self._taken > _OFTEN:
+                        self._calm_until, self._taken = now + _CALM_S, 0.0
                     continue
                 if not alive:  # checked after a further read: the last message may precede the death
                     raise ConnectionClosed("the other process has ended") from None
