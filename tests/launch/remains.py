@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -47,7 +48,7 @@ def _is_probe(path: Path) -> bool:
     It exists for some microseconds at the start of a process, which may be killed then.
     """
     try:
-        return path.read_bytes() in (b"", b"blat")
+        return re.fullmatch("[a-z0-9_]{8}", path.name) is not None and path.read_bytes() in (b"", b"blat")
     except OSError:  # a folder, or gone
         return not path.exists()
 
