@@ -271,11 +271,7 @@ def _board(
 ) -> dict[str, Any]:
     anchor, entries = board_anchor(board), [row.entry for row in board.rows]
     main = [column for column in known if column.main and _has(board, column)]
-    best, scales, ends = (
-        leaders_of(board.rows),
-        scales_of(board, main),
-        scale_of([entry.score for entry in entries]),
-    )
+    best, scales, ends = leaders_of(board.rows), scales_of(board, main), scale_of(entry.score for entry in entries)
     is_signed = any(signature_text(entry) != "unsigned" for entry in entries)
     reasons = ["; ".join(plain(reason, 160) for reason in entry.not_ranked[:2]) for entry in entries]
     who = [who_cell(e.name, e.version, e.info, "../", reason) for e, reason in zip(entries, reasons, strict=True)]

@@ -8,13 +8,7 @@ from a2perf.domains import domain_title, task_title, view_title
 from a2perf.metrics import registry
 from a2perf.metrics.application import returns
 from a2perf.records import SubmissionInfo
-from a2perf.report.leaderboard.columns import (
-    BoardColumn,
-    entry_cell,
-    metric_cell,
-    scale_of,
-    score_cell,
-)
+from a2perf.report.leaderboard.columns import BoardColumn, entry_cell, metric_cell, scale_of, score_cell
 from a2perf.report.leaderboard.pages import STYLES, board_anchor, reproduction_text, signature_text
 from a2perf.report.leaderboard.ranking import Board, Ranked
 from a2perf.report.leaderboard.scoring import Entry

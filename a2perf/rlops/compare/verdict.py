@@ -130,7 +130,7 @@ class Judgement:
         return not self.candidate.variance and not self.baseline.variance
 
     def withheld(self, reason: str) -> Judgement:
-        """Returns the judgement if its numbers cannot decide, whatever they are."""
+        """Returns the judgement if its numbers cannot decide."""
         return Judgement(
             self.env,
             Verdict.INCONCLUSIVE,

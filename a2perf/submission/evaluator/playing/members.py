@@ -29,7 +29,7 @@ from a2perf.submission.evaluator.process.failures import EnvironmentFailure, Par
 from a2perf.submission.evaluator.process.rows import stacked
 from a2perf.submission.participant.shared_region import plain_arrays
 
-_MOST = 64
+_MOST_MEMBERS = 64
 """Members of a vector environment: more may be shared out among processes, which an evaluator does not start."""
 
 
@@ -89,7 +89,7 @@ def members_of(episodes: TaskEpisodes, env: Any) -> Iterator[Members]:
     task, count = episodes.task, min(episodes.settings.batch, len(episodes))
     known = all_environments().get(task.env_id)
     has_own = known is not None and known[1].vector_entry_point is not None
-    if has_own and 1 < count <= _MOST and _is_bare(env) and not episodes.settings.perturbations:
+    if has_own and 1 < count <= _MOST_MEMBERS and _is_bare(env) and not episodes.settings.perturbations:
         try:
             vector = make_environment(
                 task.env_id, task.env_kwargs, num_envs=count, vectorization_mode="vector_entry_point"

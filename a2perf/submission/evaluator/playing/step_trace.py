@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from a2perf.submission.participant.shared_region import plain_arrays
 
 _MOST_INTEGERS, _MOST_STRUCTURES = 1 << 12, 64
-_MOST = 0xFFFFFFFF
+_LOW_BITS = 0xFFFFFFFF
 
 
 class StepTrace:
@@ -73,7 +73,7 @@ def value_hash(value: Any) -> int:
     digest = xxhash.xxh3_64(seed=_seed(tuple((name, array.dtype.str, array.shape) for name, array in arrays.items())))
     for array in arrays.values():
         digest.update(np.ascontiguousarray(array).data)
-    return digest.intdigest() & _MOST
+    return digest.intdigest() & _LOW_BITS
 
 
 def row_hashes(rows: NDArray[Any] | Mapping[str, NDArray[Any]], chosen: Iterable[int]) -> list[int]:
@@ -86,7 +86,7 @@ def row_hashes(rows: NDArray[Any] | Mapping[str, NDArray[Any]], chosen: Iterable
         digest = xxhash.xxh3_64(seed=seed)
         for array in arrays:
             digest.update(array[row])
-        hashes.append(digest.intdigest() & _MOST)
+        hashes.append(digest.intdigest() & _LOW_BITS)
     return hashes
 
 
