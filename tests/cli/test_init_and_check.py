@@ -93,6 +93,15 @@ def test_check_lists_every_problem_at_once(minimal):
     assert len(findings) == 4
 
 
+def test_check_lists_every_wrong_function_of_a_file(minimal):
+    (minimal / "inference.py").write_text("def load_policy(): pass\nasync def infer_once(policy, observation): pass\n")
+    result = _run(check, minimal, "--env-id", TROT)
+    assert result.return_value == 1
+    assert "expected load_policy(env, **participant_args), found load_policy()" in result.output
+    assert "no function preprocess_observation" in result.output
+    assert "infer_once is async" in result.output
+
+
 def test_check_shows_the_participants_own_traceback(minimal):
     (minimal / "inference.py").write_text(policy(load="return open('weights that are not there')"))
     result = _run(check, minimal, "--env-id", TROT)

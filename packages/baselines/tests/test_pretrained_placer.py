@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 import a2perf  # noqa: F401
+from a2perf.submission.checking.trial import missing_files
 from a2perf.submission.evaluator.playing.rollouts import rollout
+from a2perf.submission.participant.signatures import INFER_ONCE, LOAD_POLICY, PREPROCESS, TRAIN, find
 
 pytest.importorskip("numba", reason="needs the extra circuit-training")
 pytest.importorskip("a2perf_placement", reason="needs the distribution a2perf-placement")
@@ -51,6 +53,13 @@ def env():
     made = gymnasium.make("CircuitTraining-Generated-v0", disable_env_checker=True, **UNSEEN)
     yield made
     made.close()
+
+
+def test_the_folder_keeps_the_contract(load):
+    assert missing_files(FOLDER) == []
+    assert find(load("train"), TRAIN)
+    inference = load("inference")
+    assert all(find(inference, role) for role in (LOAD_POLICY, PREPROCESS, INFER_ONCE))
 
 
 def test_the_shipped_policy_beats_the_greedy_placer_on_an_unseen_design_and_repeats_itself(load, env):
