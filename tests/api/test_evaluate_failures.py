@@ -107,6 +107,18 @@ def test_only_the_participant_process_loads_the_pickle(tmp_path: Path, capfd: py
     assert capfd.readouterr() == ("", "")
 
 
+def test_what_a_policy_prints_stays_in_its_log(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    def prints(observation: Any) -> int:
+        print("hello")
+        print("oops", file=sys.stderr)
+        return 0
+
+    result = evaluate(prints, tmp_path / "root")
+    assert "hello" in (result.bundle / "logs" / "stdout.log").read_text()
+    assert "oops" in (result.bundle / "logs" / "stderr.log").read_text()
+    assert capfd.readouterr() == ("", "")
+
+
 def test_a_killed_evaluator_is_reported_and_starts_again_on_request(tmp_path: Path) -> None:
     def slow(observation: Any) -> int:
         time.sleep(0.05)

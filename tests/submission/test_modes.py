@@ -132,6 +132,20 @@ def test_inference_writes_latency_and_rollouts(submission, launch, tmp_path: Pat
     assert validate(outcome.root / "inference") == []
 
 
+def test_same_seed_gives_the_same_returns_and_another_seed_does_not(submission, launch, tmp_path: Path) -> None:
+    path = submission(inference=COUNTING)
+
+    def returns(root: str, seed: int) -> list[float]:
+        outcome = launch(path, "inference.gin", "--seed", seed, root=tmp_path / root)
+        assert outcome.status == 0, outcome.output
+        record = json.loads((outcome.root / "inference" / "metrics" / "rollouts.json").read_text())
+        return [episode["episode_return"] for episode in record["episodes"]]
+
+    first = returns("a", 3)
+    assert returns("b", 3) == first
+    assert returns("c", 4) != first
+
+
 def test_evaluation_seeds_come_from_a_private_file(submission, launch, tmp_path: Path) -> None:
     private = tmp_path / "private.txt"
     private.write_text("101\n202\n303\n")
