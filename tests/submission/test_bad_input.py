@@ -73,12 +73,14 @@ def test_failing_inference_names_the_call(case: str, submission, launch) -> None
 
 BAD_CONFIGURATION = {
     "missing gin file": ("nowhere.gin", [], "does not exist"),
+    "misspelt parameter": ("training.gin", ["Submission.modd = 3"], "did you mean 'mode'"),
     "unknown environment": (
         "inference.gin",
         ["create_domain.env_name = 'QuadrupedLocomotion-DogPaze'"],
         "did you mean",
     ),
     "unknown environment argument": ("inference.gin", ["create_domain.motion_fils = 1"], "motion_files"),
+    "wrong type": ("training.gin", ["Submission.seed = 'seven'"], "Submission.seed = 'seven' is not valid"),
     "unknown sandbox": ("training.gin", ["Submission.sandbox = 'bubble'"], "bubble"),
     "unset variable to pass": ("training.gin", ["Submission.pass_environment = ['NOT_SET_AT_ALL']"], "NOT_SET_AT_ALL"),
 }
@@ -110,6 +112,16 @@ def test_paths_and_arguments_that_cannot_be_are_exit_2(
     outcome = launch(tmp_path / folder, "training.gin", *flags, root=tmp_path / root)
     assert outcome.status == 2
     assert said in outcome.output
+
+
+def test_empty_submission_folder_lists_what_is_missing(tmp_path, launch, submission) -> None:
+    gin = submission().parent / "training.gin"
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    outcome = launch(empty, str(gin))
+    assert outcome.status == 1
+    assert "train.py" in outcome.output
+    assert outcome.manifest("train")["failure"]["kind"] == "contract"
 
 
 def test_flood_of_output_is_capped_and_does_not_stop_the_run(submission, launch) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+import a2perf as a2perf_api
 from tests.made_submissions import a2perf, policy, write_submission
 
 TRAIN = """
@@ -72,3 +73,10 @@ def test_a_file_that_cannot_be_used_says_where_to(folder: Path, level: str, argu
     done = a2perf("check", folder, *given, cwd=folder.parent)
     assert done.returncode == 1
     assert said in done.stdout + done.stderr
+
+
+def test_python_trains_and_evaluates_by_relative_names(folder: Path, tmp_path: Path) -> None:
+    given = {"env": "CartPole-v1", "root_dir": tmp_path / "r", "sandbox": "process"}
+    a2perf_api.train(folder, **given)
+    result = a2perf_api.evaluate(folder, episodes=1, bindings=["Submission.num_inference_steps = 5"], **given)
+    assert 8 <= result.mean_return <= 10  # one action, always to the right
