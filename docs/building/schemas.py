@@ -56,7 +56,8 @@ def write(page: Path, schemas: Path, run_record: Path) -> None:
         run_record: the page with tables that describe the fields of the manifest.
     """
     schemas.mkdir(parents=True, exist_ok=True)
-    by_hand = _meanings(run_record.read_text(encoding="utf-8"))
+    page_of_runs = run_record.read_text(encoding="utf-8")
+    by_hand = _meanings(page_of_runs.replace("](#", f"]({run_record.name}#"))  # anchors of that page, not of this one
     text = [
         "# File schemas",
         "",
