@@ -1,8 +1,10 @@
-"""The enums of gin files (``%BenchmarkMode.TRAIN``); records store their values."""
+"""The enums of gin files (``%BenchmarkMode.TRAIN``); records store their values. The module of an evaluator."""
 
 from __future__ import annotations
 
 import enum
+
+EVALUATOR = "a2perf.submission.main_submission"
 
 
 class BenchmarkMode(enum.Enum):

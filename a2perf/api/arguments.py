@@ -39,6 +39,22 @@ class RunSettings(TypedDict, total=False):
     trust_submission_config: bool
 
 
+class EvaluationSettings(RunSettings, total=False):
+    """The arguments of ``evaluate`` that do not decide what it returns."""
+
+    env: str | None
+    env_kwargs: Mapping[str, Any] | None
+    episodes: int | None
+    seed: int
+    name: str | None
+    root_dir: str | os.PathLike[str] | None
+    participant_args: Mapping[str, Any] | None
+    gin_config: str
+    bindings: Sequence[str]
+    force: bool
+    progress: bool | None
+
+
 RunSettings.__doc__ = f"{RunSettings.__doc__}\n    Attributes:\n" + "".join(
     f"        {name}: {OPTIONS[name].help}\n" for name in RunSettings.__annotations__
 )

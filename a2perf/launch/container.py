@@ -19,13 +19,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from a2perf import assets
+from a2perf.constants import EVALUATOR
 from a2perf.errors import InfrastructureError, UserError
 from a2perf.launch import images
 from a2perf.launch.container_files import USER, check_readable, container_user, give_folders, lent_seed_secret
 from a2perf.launch.foreground import run_to_end
 from a2perf.launch.interface import Cause, ExitStatus, appended
 from a2perf.launch.local import GpuPool, gpu_count
-from a2perf.launch.run_spec import EVALUATOR, RunCommand
+from a2perf.launch.run_spec import RunCommand
 from a2perf.metrics.trackers.host import CONTAINER_VARIABLE
 from a2perf.runs.bundles.process_identity import ProcessIdentity
 from a2perf.sandbox.limits import PARALLEL_RUNS_VARIABLE

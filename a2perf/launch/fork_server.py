@@ -1,15 +1,17 @@
-"""Forks evaluators from a process that has imported everything and played one episode: they start in milliseconds.
+"""Forks evaluators from a process that has imported what they need: they start in milliseconds.
 
-``LocalLauncher`` starts it as ``python -P -m a2perf.launch.fork_server SOCKET EVALUATOR`` with its second evaluator;
-EVALUATOR, a module, says in lists of processes what the forked ones are. Every run is another process, as without it:
-only imported modules and compiled kernels are shared, and no submission is imported here. It ends with the launcher,
-and its runs with it.
+``LocalLauncher`` starts it as ``python -P -m a2perf.launch.fork_server SOCKET EVALUATOR`` with its second evaluator,
+before which it plays an episode. ``a2perf.evaluate`` starts it for the first one, and imports modules of its own at the
+same time. EVALUATOR, a module, says in lists of processes what the forked ones are. Every run is another process, as
+without it: only imported modules and compiled kernels are shared, and no submission is imported here. It ends with the
+launcher, and its runs with it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import gc
+import importlib
 import json
 import os
 import signal
@@ -17,13 +19,13 @@ import socket
 import subprocess
 import sys
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from a2perf.constants import EVALUATOR
 from a2perf.launch import die_with_parent
-from a2perf.launch.run_spec import EVALUATOR
-from a2perf.system import end_with_parent
+from a2perf.system import LINUX, end_with_parent
 
 _MOST_BYTES = 200_000
 """Size of the largest request: command line and environment of a run."""
@@ -65,7 +67,8 @@ class ForkServer:
         """Starts a run.
 
         Args:
-            request: ``flags``, ``cwd``, ``env`` and ``cpus`` of the run.
+            request: ``flags``, ``cwd``, ``env`` and ``cpus`` of the run; ``warm`` asks the server to play an episode
+                first, unless it has.
             output: a descriptor for its output.
 
         Returns:
@@ -89,9 +92,24 @@ class ForkServer:
         return -signal.SIGKILL  # the server was killed, and its runs with it
 
     def close(self) -> None:
-        """Ends the server; the runs have ended."""
+        """Ends the server, also while it imports; the runs have ended. A second call has no effect."""
         self._channel.close()
+        self._process.kill()
         self._process.wait()
+
+
+@contextlib.contextmanager
+def started() -> Iterator[ForkServer | None]:
+    """Starts a server that imports while the block does something else; ``None`` if this host cannot."""
+    server = None
+    if LINUX:
+        with contextlib.suppress(OSError):  # the start of the evaluator will fail, with an error
+            server = ForkServer(Path.cwd(), os.environ)
+    try:
+        yield server
+    finally:
+        if server is not None:
+            server.close()
 
 
 def fork(request: dict[str, Any]) -> tuple[int, int, Callable[[], int]]:
@@ -109,6 +127,9 @@ def main() -> None:
     """Serves until the launcher closes the socket."""
     channel, server = socket.socket(fileno=int(sys.argv[1])), os.getpid()
     is_warm = False
+    gc.disable()  # what is imported stays
+    with contextlib.suppress(Exception):  # whatever is wrong, the run itself reports it
+        importlib.import_module(EVALUATOR)
     while True:
         words, output, _, _ = socket.recv_fds(channel, _MOST_BYTES, 1)
         if not words:
@@ -117,7 +138,7 @@ def main() -> None:
             channel.send(b"%d" % os.waitstatus_to_exitcode(os.waitpid(int(words), 0)[1]))
             continue
         request = json.loads(words)
-        if not is_warm:
+        if request["warm"] and not is_warm:
             is_warm = True
             with contextlib.suppress(Exception):  # whatever is wrong, the run itself reports it
                 from a2perf.submission.main_submission import main as evaluator
@@ -125,7 +146,7 @@ def main() -> None:
 
                 warm_up(**evaluator.make_context(None, list(request["flags"])).params)
             gc.collect()
-            gc.freeze()  # a collection in a run would copy the pages that hold these objects
+        gc.freeze()  # a collection in a run would copy the pages that hold these objects
         pid = os.fork()
         if pid == 0:
             channel.close()

@@ -17,6 +17,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from a2perf.errors import InfrastructureError, UserError
 from a2perf.launch import die_with_parent, fork_server
@@ -71,8 +72,9 @@ class LocalLauncher:
     """Runs commands as child processes of this one.
 
     Attributes:
+        server: forks evaluators, once there is one; closed with the launcher.
         forks: whether an evaluator in the foreground is a fork of this process, which runs nothing else.
-        expects_many: whether the first evaluator is forked from the server too.
+        expects_many: whether the first evaluator is forked from a server that has played an episode, like the others.
     """
 
     name = "local"
@@ -84,7 +86,7 @@ class LocalLauncher:
         self._cpus: list[int] | None = None
         self._gpus = GpuPool()
         self._evaluators = 0
-        self._server: fork_server.ForkServer | None = None
+        self.server: fork_server.ForkServer | None = None
 
     def start(self, command: RunCommand, *, output: int | None = None) -> LocalJob:
         """Starts a command; its output goes to its log, or to this process's own output.
@@ -125,18 +127,19 @@ class LocalLauncher:
     ) -> _Started | None:
         """Forks an evaluator from the server, which starts with the second one; ``None`` if it has to be executed."""
         flags = command.evaluator_flags()
-        request = {"flags": flags, "cwd": str(command.cwd), "env": environment, "cpus": cpus}
+        request: dict[str, Any] = {"flags": flags, "cwd": str(command.cwd), "env": environment, "cpus": cpus}
         if self.forks and flags is not None and output is None and threading.active_count() == 1:
             return fork_server.fork(request)
         if flags is None or output is None or not LINUX:
             return None
         self._evaluators += 1
-        if self._evaluators == 1 and not self.expects_many:
-            return None
-        if self._server is None:
-            self._server = fork_server.ForkServer(command.cwd, environment)
+        request["warm"] = self._evaluators > 1 or self.expects_many
+        if self.server is None:
+            if not request["warm"]:
+                return None
+            self.server = fork_server.ForkServer(command.cwd, environment)
         try:
-            return self._server.start(request, output)
+            return self.server.start(request, output)
         except OSError:  # it was killed
             return None
 
@@ -164,9 +167,9 @@ class LocalLauncher:
         """Kills all running commands."""
         for job in list(self._jobs):
             job.kill()
-        if self._server is not None:
-            self._server.close()
-            self._server = None
+        if self.server is not None:
+            self.server.close()
+            self.server = None
 
     def _take(self, command: RunCommand) -> tuple[list[int], list[str]]:
         if command.resources.cpus is None:

@@ -17,9 +17,8 @@ from typing import Any
 
 import msgspec
 
+from a2perf.constants import EVALUATOR
 from a2perf.runs.bundles.bundle import RESOURCES_VARIABLE
-
-EVALUATOR = "a2perf.submission.main_submission"
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 

@@ -164,7 +164,7 @@ def test_threads_evaluate_at_the_same_time(tmp_path: Path, capsys: pytest.Captur
 def test_the_typed_options_are_those_of_every_run() -> None:
     from typing import get_type_hints
 
-    from a2perf.api.evaluation import RunSettings
+    from a2perf.api.arguments import RunSettings
 
     hints = get_type_hints(RunSettings)
     assert list(hints) == list(OPTIONS)

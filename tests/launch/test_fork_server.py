@@ -13,6 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+import a2perf
 from a2perf.launch import ExitStatus, RunCommand
 from a2perf.launch.local import LocalJob, LocalLauncher
 from a2perf.runs.bundles.process_identity import ProcessIdentity
@@ -94,6 +95,12 @@ def test_a_killed_server_ends_its_run_and_the_next_one_is_executed(tmp_path: Pat
     job = launcher.start(_command(folder, tmp_path / "third"))
     assert _process(job).ppid() == os.getpid()
     assert _ended(job).exit_code == 0
+
+
+def test_a_refused_call_ends_the_server_that_it_started() -> None:
+    with pytest.raises(a2perf.UserError, match="no_such_option"):
+        a2perf.evaluate(lambda seen: 0, env="CartPole-v1", no_such_option=1)  # type: ignore[call-overload]
+    assert psutil.Process().children() == []
 
 
 LAUNCHER = """
