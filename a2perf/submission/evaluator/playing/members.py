@@ -88,7 +88,7 @@ def members_of(episodes: TaskEpisodes, env: Any) -> Iterator[Members]:
     """Opens the environments of a batch, ``env`` among them if each row has its own."""
     task, count = episodes.task, min(episodes.settings.batch, len(episodes))
     known = all_environments().get(task.env_id)
-    has_own = known is not None and known[1].vector_entry_point is not None
+    has_own = known is not None and known[1].vector_entry_point is not None and _has_plain_spaces(env)
     if has_own and 1 < count <= _MOST_MEMBERS and _is_bare(env) and not episodes.settings.perturbations:
         try:
             vector = make_environment(
@@ -101,13 +101,17 @@ def members_of(episodes: TaskEpisodes, env: Any) -> Iterator[Members]:
             raise InfrastructureError(message) from error
         with closing(vector):
             observations, _ = vector.reset(seed=0)
-            goes_on = vector.metadata.get("autoreset_mode") is AutoresetMode.NEXT_STEP
-            if goes_on and plain_arrays(observations) is not None and vector.single_action_space.shape is not None:
+            if vector.metadata.get("autoreset_mode") is AutoresetMode.NEXT_STEP:
                 yield _Vector(vector, observations)
                 return
     with ExitStack() as opened:
         envs = [env, *(opened.enter_context(environment(task)) for _ in range(count - 1))]
         yield _Envs([opened.enter_context(closing(Variants(task, one))) for one in envs])
+
+
+def _has_plain_spaces(env: Any) -> bool:
+    """Returns whether observations are arrays, and actions an array or a number: such rows can be stacked."""
+    return env.action_space.shape is not None and plain_arrays(env.observation_space.sample()) is not None
 
 
 def _is_bare(env: Any) -> bool:
