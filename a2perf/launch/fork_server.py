@@ -1,6 +1,6 @@
 """Forks evaluators from a process that has imported what they need: they start in milliseconds.
 
-``LocalLauncher`` starts it as ``python -P -m a2perf.launch.fork_server SOCKET EVALUATOR`` with its second evaluator,
+``LocalLauncher`` starts it as ``python -P -m a2perf.launch.fork_server SOCKET PID EVALUATOR`` with its second evaluator,
 before which it plays an episode. ``a2perf.evaluate`` starts it for the first one, and imports its modules at the same
 time. EVALUATOR, a module, says in lists of processes what the forked ones are. Every run is another process, as
 without it: only imported modules and compiled kernels are shared, and no submission is imported here. It ends with the
@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any
 
 from a2perf.constants import EVALUATOR
-from a2perf.launch import die_with_parent
 from a2perf.system import LINUX, end_with_parent
 
 _MOST_BYTES = 200_000
@@ -37,20 +36,7 @@ class ForkServer:
     def __init__(self, cwd: Path, environment: Mapping[str, str]) -> None:
         self._channel, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         number = other.fileno()
-        argv = [
-            sys.executable,
-            "-I",
-            "-S",
-            die_with_parent.__file__,
-            str(os.getpid()),
-            "all",
-            sys.executable,
-            "-P",
-            "-m",
-            __name__,
-            str(number),
-            EVALUATOR,
-        ]
+        argv = [sys.executable, "-P", "-m", __name__, str(number), str(os.getpid()), EVALUATOR]
         with other:
             self._process = subprocess.Popen(
                 argv,
@@ -125,6 +111,7 @@ def fork(request: dict[str, Any]) -> tuple[int, int, Callable[[], int]]:
 
 def main() -> None:
     """Serves until the launcher closes the socket."""
+    end_with_parent(int(sys.argv[2]))
     channel, server = socket.socket(fileno=int(sys.argv[1])), os.getpid()
     is_warm = False
     gc.disable()  # what is imported stays
