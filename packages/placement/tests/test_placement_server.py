@@ -129,7 +129,7 @@ def _calls(macro: str, port: str, folder: Path) -> list[tuple]:
         ("save_placement", saved, "a comment"),
         ("unplace_node", macro),
         ("restore_placement", saved),
-        *[(name, *([macro, 1][: len(words.replace("/", "").split())])) for name, words in methods.ANSWERS.items()],
+        *[(one.name, *([macro, 1][: len(one.kinds)])) for one in set(methods.METHODS.values()) if one.reply is None],
         ("disconnect_nets", [port]),
         ("get_wirelength",),
         ("disconnect_nets",),

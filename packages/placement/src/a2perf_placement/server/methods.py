@@ -1,22 +1,23 @@
 """The methods that a client can call: their arguments, what they answer, and the call itself.
 
 A request names a method of ``PlacementCost`` in PascalCase (``GetCost``) or as in Python (``get_cost``). Its arguments
-are checked against the signature here before the engine sees them.
+are checked against the types that the engine declares before the engine sees them.
 """
 
 from __future__ import annotations
 
+import inspect
 import math
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any, get_type_hints
 
+from a2perf.domains.circuit_training.engine.engine_nodes import NetlistNode
+from a2perf.domains.circuit_training.engine.placement_cost import PlacementCost
 from a2perf.errors import UserError, did_you_mean
 from a2perf_placement.server import replies
-
-if TYPE_CHECKING:
-    from a2perf.domains.circuit_training.engine.placement_cost import PlacementCost
 
 _SHOWN = 60  # characters of a wrong argument in a message
 _MAX_NAME = 4096  # characters of a node's name
@@ -73,7 +74,7 @@ def _list_of(read: Callable[[Any], Any]) -> Callable[[Any], list[Any]]:
     return read_list
 
 
-# The words of the signatures below: what a message calls an argument, and what reads it.
+# What reads each kind of argument, and what a message calls it.
 _KINDS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "node": ("the index or the name of a node", _node),
     "whole": ("a whole number", _whole),
@@ -85,93 +86,34 @@ _KINDS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "wholes": ("a list of whole numbers", _list_of(_whole)),
     "numbers": ("a list of finite numbers", _list_of(_number)),
 }
-
-# Methods that reply with their result. A word per argument; those after "/" may be left out.
-ANSWERS = {
-    "can_place_node": "node whole",
-    "get_area": "",
-    "get_block_name": "",
-    "get_blockages": "",
-    "get_canvas_boundary_check": "",
-    "get_canvas_width_height": "",
-    "get_congestion_cost": "",
-    "get_congestion_grid": "",
-    "get_congestion_grid_num_columns_rows": "",
-    "get_congestion_smooth_range": "",
-    "get_cost": "",
-    "get_density_cost": "",
-    "get_fake_net_cost": "",
-    "get_fake_nets": "",
-    "get_fan_outs_of_node": "node",
-    "get_grid_cell_of_node": "node",
-    "get_grid_cells_density": "",
-    "get_grid_num_columns_rows": "",
-    "get_horizontal_routing_congestion": "",
-    "get_macro_adjacency": "",
-    "get_macro_and_clustered_port_adjacency": "",
-    "get_macro_bloat_height": "node",
-    "get_macro_bloat_width": "node",
-    "get_macro_indices": "",
-    "get_macro_orientation": "node",
-    "get_macro_routing_allocation": "",
-    "get_node_index": "name",
-    "get_node_location": "node",
-    "get_node_mask": "node",
-    "get_node_name": "node",
-    "get_node_type": "node",
-    "get_node_weight": "node",
-    "get_node_width_height": "node",
-    "get_overlap_cost": "",
-    "get_overlap_threshold": "",
-    "get_project_name": "",
-    "get_ref_node_id": "node",
-    "get_routes_per_micron": "",
-    "get_source_filename": "",
-    "get_use_incremental_cost": "",
-    "get_vertical_routing_congestion": "",
-    "get_wirelength": "",
-    "has_area_constraint": "/ node",
-    "is_node_fixed": "node",
-    "is_node_placed": "node",
-    "is_node_soft_macro": "node",
-    "num_nodes": "",
+_KIND_OF_TYPE: Mapping[Any, str] = {
+    NetlistNode: "node",
+    NetlistNode | None: "node",
+    int: "whole",
+    float: "number",
+    bool: "flag",
+    str: "text",
+    str | Path: "text",
+    Sequence[NetlistNode]: "nodes",
+    Sequence[NetlistNode] | None: "nodes",
+    Sequence[int]: "wholes",
+    Sequence[float]: "numbers",
 }
-# Methods that can be refused: the reply is a status.
-ACTIONS = {
-    "add_fake_net": "number nodes",
-    "create_blockage": "number number number number number",
-    "disconnect_nets": "/ nodes",
-    "fix_node_coord": "node",
-    "optimize_stdcells": "flag flag flag flag flag number wholes numbers numbers numbers",
-    "place_node": "node whole",
-    "restore_placement": "text",
-    "save_placement": "text / text",
-    "set_canvas_size": "number number",
-    "set_congestion_grid": "whole whole",
-    "set_congestion_grid_num_columns_rows": "whole whole",
-    "set_congestion_smooth_range": "whole",
-    "set_macro_routing_allocation": "number number",
-    "set_overlap_threshold": "number",
-    "set_placement_grid": "whole whole",
-    "set_routes_per_micron": "number number",
-    "unfix_node_coord": "node",
-    "unplace_node": "node",
-    "update_macro_orientation": "node text",
-    "update_node_coords": "node number number",
-}
-# Methods that always succeed and have no result: the reply is null.
-COMMANDS = {
-    "allow_hard_macros_over_stdcells": "/ flag",
-    "clear_blockages": "",
-    "make_soft_macros_square": "",
-    "set_block_name": "text",
-    "set_canvas_boundary_check": "flag",
-    "set_project_name": "text",
-    "set_use_incremental_cost": "flag",
-    "snap_ports_to_edges": "",
-    "unplace_all_nodes": "",
-    "update_port_sides": "",
-}
+_NOT_SERVED = ("cell_centre", "node_boxes")  # not of the earlier client
+_QUESTIONS = ("get_", "is_", "can_", "has_", "num_")  # their reply is the result
+# Other methods can be refused, so their reply is a status; except these, which always succeed: their reply is null.
+_COMMANDS = (
+    "allow_hard_macros_over_stdcells",
+    "clear_blockages",
+    "make_soft_macros_square",
+    "set_block_name",
+    "set_canvas_boundary_check",
+    "set_project_name",
+    "set_use_incremental_cost",
+    "snap_ports_to_edges",
+    "unplace_all_nodes",
+    "update_port_sides",
+)
 
 
 @dataclass(frozen=True)
@@ -236,14 +178,25 @@ def _clipped(given: Any) -> str:
     return shown if len(shown) <= _SHOWN else shown[:_SHOWN] + " ..."
 
 
+def _served(name: str, method: Callable[..., Any]) -> ServedMethod:
+    """Returns a method with the kinds of its arguments, as the engine declares them."""
+    hints = get_type_hints(method)
+    declared = list(inspect.signature(method).parameters.values())[1:]
+    positional = [one for one in declared if one.kind is one.POSITIONAL_OR_KEYWORD]
+    kinds = tuple(_KIND_OF_TYPE[hints[one.name]] for one in positional)
+    if name == "get_node_index":
+        kinds = ("name",)
+    reply = replies.NULL if name in _COMMANDS else replies.OK
+    required = sum(one.default is one.empty for one in positional)
+    return ServedMethod(name, kinds, required, None if name.startswith(_QUESTIONS) else reply)
+
+
 def _table() -> dict[str, ServedMethod]:
     table = {}
-    for signatures, reply in ((ANSWERS, None), (ACTIONS, replies.OK), (COMMANDS, replies.NULL)):
-        for name, signature in signatures.items():
-            required, _, optional = signature.partition("/")
-            kinds = (*required.split(), *optional.split())
-            method = ServedMethod(name, kinds, len(required.split()), reply)
-            table[name] = table[method.request_name] = method
+    for name, method in inspect.getmembers(PlacementCost, inspect.isfunction):
+        if not name.startswith("_") and name not in _NOT_SERVED:
+            served = _served(name, method)
+            table[name] = table[served.request_name] = served
     return table
 
 
