@@ -195,12 +195,7 @@ def draw(folder: Path, plc, pair, table, random) -> None:
     scales = [map_scales([restored(state)]) for state in pair]
     scale = type(scales[0])(*(max(values) for values in zip(*scales, strict=True)))
     for name, state in zip(("one", "other"), pair, strict=True):
-
-        def maps(state=state):
-            figure = new_figure(5.6)
-            draw_maps(restored(state), scale, figure, INK)
-            return figure
-
+        maps = functools.partial(draw_maps, restored(state), scale)
         (folder / f"equal_cost_{name}.png").write_bytes(pictures(maps, ("png",))["png"])
     scatter = functools.partial(estimates_figure, table, random)
     (folder / "proxy_cost_estimates.png").write_bytes(pictures(scatter, ("png",))["png"])

@@ -1,13 +1,11 @@
 """Figures of placements for reports: placement and maps, cost by part, cost against time and energy.
 
-Each function draws into an empty matplotlib figure with the colours that it is given. Maps are drawn as one colour of
-varying opacity, which can be read on light and dark pages.
+Maps are drawn as one colour of varying opacity, which can be read on light and dark pages.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -15,26 +13,18 @@ from numpy.typing import NDArray
 
 from a2perf.arrays import Values
 from a2perf.domains.circuit_training.engine.placement_cost import PlacementCost
+from a2perf.metrics.bootstrap import mean_interval
+from a2perf.report.figures.drawing import INK, SERIES, new_figure
 from a2perf_placement.profiles import PROFILES, PlacementCosts
+from a2perf_placement.report.recorded_placements import PlacerSummary
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_COLOURS = ("blue", "orange", "green", "violet", "red", "teal", "pink", "olive", "brown")
 _PARTS = (("wirelength", "blue"), ("density", "orange"), ("congestion", "violet"))
 _SOFT_PIXELS = 480  # of the picture of soft macros
 _LABEL_LENGTH = 22
-
-
-@dataclass(frozen=True)
-class PlacerPoints:
-    """Results of one placer, one value per seed: cost, wall time (s) and energy (J); NaN if unknown."""
-
-    name: str
-    costs: Values
-    seconds: Values
-    joules: Values
 
 
 class MapScales(NamedTuple):
@@ -54,16 +44,13 @@ def map_scales(engines: Sequence[PlacementCost]) -> MapScales:
     return MapScales(max(density, default=1.0) or 1.0, max(congestion, default=1.0) or 1.0)
 
 
-def draw_maps(plc: PlacementCost, scales: MapScales, figure: Figure, ink: Mapping[str, str]) -> None:
-    """Draws a placement and its maps of density, horizontal and vertical congestion, two by two.
-
-    Args:
-        figure: empty.
-    """
+def draw_maps(plc: PlacementCost, scales: MapScales) -> Figure:
+    """Draws a placement and its maps of density, horizontal and vertical congestion, two by two."""
+    figure = new_figure(5.6)
     panels = figure.subplots(2, 2)
     figure.subplots_adjust(0.02, 0.02, 0.925, 0.95, 0.2, 0.12)
     width, height = plc.get_canvas_width_height()
-    _draw_placement(panels[0, 0], plc, ink)
+    _draw_placement(panels[0, 0], plc)
     maps = (
         (panels[0, 1], "density", plc.get_grid_cells_density(), plc.get_grid_num_columns_rows(), scales.density),
         (
@@ -83,26 +70,24 @@ def draw_maps(plc: PlacementCost, scales: MapScales, figure: Figure, ink: Mappin
     )
     for axes, title, values, (columns, rows), most in maps:
         cells = np.asarray(values, np.float64).reshape(rows, columns)
-        picture = _shaded(cells / most, ink["red"])
+        picture = _shaded(cells / most, INK["red"])
         axes.imshow(picture, origin="lower", extent=(0, width, 0, height), interpolation="nearest", aspect="equal")
-        _frame(axes, f"{title}, up to {cells.max():.2f}", width, height, ink)
-        _scale_bar(axes, most, ink, name=title.replace(" ", "-"))
+        _frame(axes, f"{title}, up to {cells.max():.2f}", width, height)
+        _scale_bar(axes, most, name=title.replace(" ", "-"))
+    return figure
 
 
-def draw_parts(costs: Mapping[str, Mapping[str, PlacementCosts]], figure: Figure, ink: Mapping[str, str]) -> None:
-    """Draws the weighted parts of the cost as stacked bars, a bar per profile.
-
-    Args:
-        figure: empty.
-    """
-    height = figure.get_figheight()
+def draw_parts(costs: Mapping[str, Mapping[str, PlacementCosts]]) -> Figure:
+    """Draws the weighted parts of the cost as stacked bars, a bar per profile."""
+    height = 0.75 + 0.5 * len(costs)
+    figure = new_figure(height)
     axes = figure.add_axes((0.26, 0.42 / height, 0.66, 1 - 0.72 / height))
     for row, held in enumerate(costs.values()):
         for offset, (profile, parts) in zip((-0.19, 0.19), held.items(), strict=True):
             left, weights = 0.0, PROFILES[profile].weights
             for name, colour in _PARTS:
                 size = getattr(weights, name) * getattr(parts, name)
-                axes.barh(row + offset, size, 0.32, left, color=ink[colour], alpha=0.9 if offset < 0 else 0.55)
+                axes.barh(row + offset, size, 0.32, left, color=INK[colour], alpha=0.9 if offset < 0 else 0.55)
                 left += size
             axes.annotate(
                 f"{left:.3f}",
@@ -111,50 +96,43 @@ def draw_parts(costs: Mapping[str, Mapping[str, PlacementCosts]], figure: Figure
                 textcoords="offset points",
                 va="center",
                 fontsize=8,
-                color=ink["muted"],
+                color=INK["muted"],
                 annotation_clip=False,
             )
     axes.set_yticks(range(len(costs)), [_short(name) for name in costs])
     axes.set_ylim(len(costs) - 0.5, -0.5)
     axes.grid(axis="y", visible=False)
     axes.set_xlabel("weighted cost")
-    _legend(figure, [(name, ink[colour]) for name, colour in _PARTS], ink, marker="s")
+    _legend(figure, [(name, INK[colour]) for name, colour in _PARTS], marker="s")
+    return figure
 
 
-def draw_cost_against(
-    placers: Sequence[PlacerPoints],
-    mean_interval: Callable[[Values], tuple[float, float]],
-    figure: Figure,
-    ink: Mapping[str, str],
-) -> None:
-    """Draws cost against wall time and against energy: a dot per seed, the intervals of the means as crosses.
-
-    Args:
-        mean_interval: returns the ends of the interval of a mean of at least two values.
-        figure: empty.
-    """
-    height = figure.get_figheight()
+def draw_cost_against(placers: Sequence[PlacerSummary]) -> Figure:
+    """Draws cost against wall time and against energy: a dot per seed, the intervals of the means as crosses."""
+    height = 3.0 + 0.16 * (len(placers) // 3)
+    figure = new_figure(height)
     legend = 0.19 * ((len(placers) + 2) // 3) + 0.08
     bottom, top = 0.45 / height, 1 - legend / height
     left = figure.add_axes((0.11, bottom, 0.40, top - bottom))
     right = figure.add_axes((0.57, bottom, 0.40, top - bottom), sharey=left)
     for axes, quantity, label in ((left, "seconds", "wall time, s"), (right, "joules", "energy, J")):
         for number, placer in enumerate(placers):
-            colour = ink[_COLOURS[number % len(_COLOURS)]]
-            _draw_points(axes, getattr(placer, quantity), placer.costs, mean_interval, colour)
+            colour = INK[SERIES[number % len(SERIES)]]
+            _draw_points(axes, getattr(placer, quantity), placer.costs, colour)
         if axes.lines:
             _logarithmic(axes)
         else:
-            axes.text(0.5, 0.5, "not recorded", transform=axes.transAxes, ha="center", color=ink["muted"])
+            axes.text(0.5, 0.5, "not recorded", transform=axes.transAxes, ha="center", color=INK["muted"])
         axes.set_xlabel(label)
         axes.margins(0.12)
     left.set_ylabel("cost")
     right.tick_params(labelleft=False)
-    colours = [ink[_COLOURS[number % len(_COLOURS)]] for number in range(len(placers))]
-    _legend(figure, [(_short(placer.name), colour) for placer, colour in zip(placers, colours, strict=True)], ink)
+    colours = [INK[SERIES[number % len(SERIES)]] for number in range(len(placers))]
+    _legend(figure, [(_short(placer.name), colour) for placer, colour in zip(placers, colours, strict=True)])
+    return figure
 
 
-def _legend(figure: Figure, entries: Sequence[tuple[str, str]], ink: Mapping[str, str], marker: str = "o") -> None:
+def _legend(figure: Figure, entries: Sequence[tuple[str, str]], marker: str = "o") -> None:
     from matplotlib.lines import Line2D
 
     handles = [Line2D([], [], linestyle="", marker=marker, color=colour, markersize=5) for _, colour in entries]
@@ -167,7 +145,7 @@ def _legend(figure: Figure, entries: Sequence[tuple[str, str]], ink: Mapping[str
         borderpad=0.2,
         handletextpad=0.3,
         columnspacing=1.2,
-        labelcolor=ink["muted"],
+        labelcolor=INK["muted"],
     )
 
 
@@ -180,9 +158,7 @@ def _logarithmic(axes: Axes) -> None:
     axes.xaxis.set_minor_formatter(NullFormatter())
 
 
-def _draw_points(
-    axes: Axes, across: Values, costs: Values, mean_interval: Callable[[Values], tuple[float, float]], colour: str
-) -> None:
+def _draw_points(axes: Axes, across: Values, costs: Values, colour: str) -> None:
     known = np.isfinite(across) & (across > 0)
     x, y = across[known], costs[known]
     if not x.size:
@@ -196,7 +172,7 @@ def _draw_points(
     axes.plot([x.mean()] * 2, list(mean_interval(y)), color=colour, linewidth=1.2)
 
 
-def _draw_placement(axes: Axes, plc: PlacementCost, ink: Mapping[str, str]) -> None:
+def _draw_placement(axes: Axes, plc: PlacementCost) -> None:
     from matplotlib.collections import PolyCollection
     from matplotlib.colors import to_rgb
 
@@ -212,18 +188,18 @@ def _draw_placement(axes: Axes, plc: PlacementCost, ink: Mapping[str, str]) -> N
         shade[rows[0] : max(rows[1], rows[0] + 1), columns[0] : max(columns[1], columns[0] + 1)] += 1.0
     opacity = 1.0 - 0.72**shade
     picture = np.empty((*shade.shape, 4))
-    picture[..., :3], picture[..., 3] = to_rgb(ink["muted"]), opacity
+    picture[..., :3], picture[..., 3] = to_rgb(INK["muted"]), opacity
     axes.imshow(picture, origin="lower", extent=(0, width, 0, height), interpolation="nearest", aspect="equal")
     hard = state.hard[state.placed[state.hard] == 1]
     if hard.size:
         boxes = np.asarray(plc.node_boxes(hard.tolist()))
         corners = boxes[:, [[0, 1], [2, 1], [2, 3], [0, 3]]]
         axes.add_collection(
-            PolyCollection(list(corners), facecolor=ink["blue"], edgecolor=ink["blue"], alpha=0.55, linewidth=0.6)
+            PolyCollection(list(corners), facecolor=INK["blue"], edgecolor=INK["blue"], alpha=0.55, linewidth=0.6)
         )
     ports = state.ports[state.placed[state.ports] == 1]
-    axes.plot(state.x[ports], state.y[ports], ".", color=ink["green"], markersize=1.5, rasterized=True)
-    _frame(axes, "placement", width, height, ink)
+    axes.plot(state.x[ports], state.y[ports], ".", color=INK["green"], markersize=1.5, rasterized=True)
+    _frame(axes, "placement", width, height)
 
 
 def _shaded(shares: NDArray[np.float64], colour: str) -> NDArray[np.float64]:
@@ -234,32 +210,32 @@ def _shaded(shares: NDArray[np.float64], colour: str) -> NDArray[np.float64]:
     return picture
 
 
-def _scale_bar(axes: Axes, most: float, ink: Mapping[str, str], name: str) -> None:
+def _scale_bar(axes: Axes, most: float, name: str) -> None:
     bar = axes.inset_axes((1.03, 0.0, 0.035, 1.0))
-    ramp = _shaded(np.linspace(0.0, 1.0, 64)[:, None], ink["red"])
+    ramp = _shaded(np.linspace(0.0, 1.0, 64)[:, None], INK["red"])
     shown = bar.imshow(ramp, origin="lower", extent=(0, 1, 0, most), aspect="auto", interpolation="nearest")
     shown.set_gid(f"scale-{name}")  # equal pictures would get equal ids
     bar.set_xticks([])
     bar.yaxis.tick_right()
     bar.set_yticks([0.0, most], ["0", f"{most:.3g}"])
     bar.tick_params(axis="y", labelsize=7, length=0, pad=1)
-    _edges(bar, ink)
+    _edges(bar)
 
 
-def _frame(axes: Axes, title: str, width: float, height: float, ink: Mapping[str, str]) -> None:
-    axes.set_title(title, fontsize=8.5, color=ink["muted"], pad=3, loc="left")
+def _frame(axes: Axes, title: str, width: float, height: float) -> None:
+    axes.set_title(title, fontsize=8.5, color=INK["muted"], pad=3, loc="left")
     axes.set_xlim(0, width)
     axes.set_ylim(0, height)
     axes.set_xticks([])
     axes.set_yticks([])
     axes.grid(visible=False)
-    _edges(axes, ink)
+    _edges(axes)
 
 
-def _edges(axes: Any, ink: Mapping[str, str]) -> None:
+def _edges(axes: Any) -> None:
     for side in axes.spines.values():
         side.set_visible(True)
-        side.set_color(ink["rule"])
+        side.set_color(INK["rule"])
         side.set_linewidth(0.8)
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from a2perf.arrays import Values
 from a2perf.domains.circuit_training.arguments import resolve_files
 from a2perf.domains.circuit_training.engine.cost_model import EngineSettings, cost_info_function, create_placement_cost
 from a2perf.domains.circuit_training.engine.placement_cost import PlacementCost
@@ -56,6 +57,25 @@ class RecordedPlacement:
     def recomputed_cost(self) -> float:
         """Cost by the profile of the environment."""
         return self.costs[self.profile].cost
+
+
+@dataclass(frozen=True)
+class PlacerSummary:
+    """What one submission achieved on a design, and at what cost.
+
+    Attributes:
+        costs: mean cost of the episodes of each seed, shape (seeds,).
+        seconds: wall time of training and evaluation of each seed, s; NaN if unknown.
+        joules: energy of both, J; NaN if unknown.
+        placement: the best recorded placement, or the reason why there is none.
+    """
+
+    name: str
+    costs: Values
+    seconds: Values
+    joules: Values
+    provenance: str
+    placement: RecordedPlacement | str
 
 
 def recorded_profile(run: Run) -> str:

@@ -7,64 +7,33 @@ where a bundle has none, the section gives the reason.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from a2perf.arrays import Values, as_finite
 from a2perf.domains.circuit_training.engine.cost_model import CostWeights
 from a2perf.domains.compilation import NUMBA_AVAILABLE
-from a2perf.metrics.bootstrap import mean_interval
-from a2perf.report.figures.drawing import INK, Chart, new_figure, single
+from a2perf.report.figures.drawing import Chart, single
 from a2perf.report.own_sections import ReportSection
 from a2perf.report.tables import Cell, Column, Quantity, Table, Text
 from a2perf.report.task_results import Label, TaskResults, labels_of, title_of
 from a2perf.runs.run import Run
 from a2perf.runs.tracking_record import JOULES_PER_KWH
 from a2perf_placement.profiles import PROFILES
-from a2perf_placement.report.charts import (
-    PlacerPoints,
-    draw_cost_against,
-    draw_maps,
-    draw_parts,
-    map_scales,
-)
+from a2perf_placement.report.charts import draw_cost_against, draw_maps, draw_parts, map_scales
 from a2perf_placement.report.recorded_placements import (
     NOT_RECORDED,
+    PlacerSummary,
     RecordedPlacement,
     best_placement,
     recorded_profile,
 )
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 MOST_PLACERS = 6
 """Placers with maps, the best first; a report of many submissions would otherwise consist of pictures."""
 _DOMAINS = ("circuit_training", "macro_placement")
-_PAGE = "What proxy cost means"
 _NAMES = {"circuit_training": "circuit training", "tilos": "public evaluator"}
-
-
-@dataclass(frozen=True)
-class PlacerSummary:
-    """What one submission achieved on a design, and at what cost.
-
-    Attributes:
-        costs: mean cost of the episodes of each seed, shape (seeds,).
-        seconds: wall time of training and evaluation of each seed, s; NaN if unknown.
-        joules: energy of both, J; NaN if unknown.
-        placement: the best recorded placement, or the reason why there is none.
-    """
-
-    name: str
-    costs: Values
-    seconds: Values
-    joules: Values
-    provenance: str
-    placement: RecordedPlacement | str
 
 
 def placement_sections(results: Sequence[TaskResults]) -> list[ReportSection]:
@@ -133,18 +102,14 @@ def _text(results: Sequence[PlacerSummary], shown: Sequence[PlacerSummary], weig
     parts = [
         f"Cost is the proxy cost of the environment: {weights.wirelength:g} wirelength + {weights.density:g} density + "
         f"{weights.congestion:g} congestion; lower is better. "
-        "It is not a result of place and route: the page “"
-        + _PAGE
-        + "” of the documentation describes what it leaves out."
+        "It is not a result of place and route: the page “What proxy cost means” of the documentation describes what "
+        "it leaves out."
     ]
     if shown:
         parts.append("Parts, maps and legality are computed again from the recorded placements.")
-    missing = [result.name for result in results if not isinstance(result.placement, RecordedPlacement)]
-    reasons = sorted(
-        {str(result.placement) for result in results if not isinstance(result.placement, RecordedPlacement)}
-    )
+    missing = {result.name: result.placement for result in results if isinstance(result.placement, str)}
     if missing:
-        parts.append(f"Without maps: {', '.join(missing)}; {'; '.join(reasons)}.")
+        parts.append(f"Without maps: {', '.join(missing)}; {'; '.join(sorted(set(missing.values())))}.")
     return " ".join(parts)
 
 
@@ -230,37 +195,19 @@ def _parts(shown: Sequence[PlacerSummary]) -> Table:
 
 
 def _cost_figure(results: Sequence[PlacerSummary], task: str) -> Chart:
-    points = [PlacerPoints(result.name, result.costs, result.seconds, result.joules) for result in results]
     spoken = "; ".join(
         f"{result.name}: cost {result.costs.mean():.4g}, {_spoken(result.seconds, 's')}, {_spoken(result.joules, 'J')}"
         for result in results
     )
     estimated = "estimated" if any(result.provenance == "estimated" for result in results) else "measured"
-    return _chart(
+    return single(
         f"{task}-cost-against-time-and-energy",
         "Cost against wall time and energy",
         "A dot per seed; the cross spans the 95 % intervals of the means. Training and evaluation together; energy is "
         f"{estimated}.",
         spoken,
-        3.0 + 0.16 * (len(results) // 3),
-        functools.partial(draw_cost_against, points, mean_interval),
+        functools.partial(draw_cost_against, results),
     )
-
-
-def _chart(
-    name: str,
-    title: str,
-    caption: str,
-    description: str,
-    height_in: float,
-    draw: Callable[[Figure, Mapping[str, str]], None],
-) -> Chart:
-    def build() -> Figure:
-        figure = new_figure(height_in)
-        draw(figure, INK)
-        return figure
-
-    return single(name, title, caption, description, build)
 
 
 def _spoken(values: Values, unit: str) -> str:
@@ -275,12 +222,11 @@ def _parts_figure(shown: Sequence[PlacerSummary], task: str) -> Chart:
         for name, held in costs.items()
         for profile, parts in held.items()
     )
-    return _chart(
+    return single(
         f"{task}-cost-by-part",
         "Cost by part",
         "Weighted parts of the best recorded placement. Upper bar: circuit training; lower bar: public evaluator.",
         spoken,
-        0.75 + 0.5 * len(costs),
         functools.partial(draw_parts, costs),
     )
 
@@ -293,14 +239,13 @@ def _map_figures(shown: Sequence[PlacerSummary], task: str) -> list[Chart]:
         parts = placement.costs[placement.profile]
         seed = placement.run.identity.seed
         figures.append(
-            _chart(
+            single(
                 f"{task}-maps-{result.name}",
                 f"{result.name}: placement and maps",
                 f"Seed {seed}, cost {placement.recorded_cost:.4f}. Blue: hard macros; grey: soft macros. "
                 "All placers of this design share the scale of each map.",
                 f"Wirelength {parts.wirelength:.4g}, density {parts.density:.4g}, congestion {parts.congestion:.4g}; "
                 f"{_verdict(placement)}",
-                5.6,
                 functools.partial(draw_maps, placement.plc, scales),
             )
         )
