@@ -35,8 +35,7 @@ class PlacementCosts(NamedTuple):
     cost: float
 
 
-@dataclass(frozen=True)
-class CostProfile:
+class Conventions(NamedTuple):
     """What evaluators do differently.
 
     Attributes:
@@ -48,8 +47,6 @@ class CostProfile:
         mean_of_occupied: density of grids below ten cells is the mean of the occupied ones.
     """
 
-    name: str
-    weights: CostWeights
     nearest_cell: bool = False
     density_tolerance: float = EDGE_TOLERANCE
     line_tolerance: float = 0.0
@@ -58,20 +55,28 @@ class CostProfile:
     mean_of_occupied: bool = False
 
 
+@dataclass(frozen=True)
+class CostProfile:
+    """The conventions of an evaluator, and its weights."""
+
+    name: str
+    weights: CostWeights
+    conventions: Conventions
+
+
+_TILOS = Conventions(
+    nearest_cell=True,
+    density_tolerance=0.0,
+    line_tolerance=1e-5,
+    beyond_is_partial=False,
+    overlaps_only=True,
+    mean_of_occupied=True,
+)
 PROFILES: dict[str, CostProfile] = {
     profile.name: profile
     for profile in (
-        CostProfile("circuit_training", CostWeights()),
-        CostProfile(
-            "tilos",
-            CostWeights(wirelength=1.0, density=0.5, congestion=0.5),
-            nearest_cell=True,
-            density_tolerance=0.0,
-            line_tolerance=1e-5,
-            beyond_is_partial=False,
-            overlaps_only=True,
-            mean_of_occupied=True,
-        ),
+        CostProfile("circuit_training", CostWeights(), Conventions()),
+        CostProfile("tilos", CostWeights(wirelength=1.0, density=0.5, congestion=0.5), _TILOS),
     )
 }
 

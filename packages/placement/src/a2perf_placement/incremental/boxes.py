@@ -15,7 +15,7 @@ from a2perf_placement.incremental.top_sum import TopSum, add_to
 def add_box(box: tuple[float, float, float, float], rate: float, sign: int, terms: CostRules, density: TopSum) -> None:
     """Adds a box (low x, low y, high x, high y) to the density of the cells that it overlaps, or takes it out."""
     low_x, low_y, high_x, high_y = box
-    width, height, edge = terms.density_cell_width, terms.density_cell_height, terms.density_tolerance
+    width, height, edge = terms.density_cell_width, terms.density_cell_height, terms.conventions.density_tolerance
     area = width * height
     first_column = max(int((low_x + edge) / width), 0)
     last_column = min(int((high_x - edge) / width), terms.density_columns - 1)
@@ -58,9 +58,9 @@ def add_blockage(node: int, sign: int, terms: CostRules, places: Places) -> None
     first_row, last_row = max(int(low_y / height), 0), min(true_row, rows - 1)
     if first_column > last_column or first_row > last_row:
         return
-    if not terms.beyond_is_partial:
+    if not terms.conventions.beyond_is_partial:
         true_column, true_row = last_column, last_row
-    edge = terms.line_tolerance
+    edge = terms.conventions.line_tolerance
     spare_column = is_partial(first_column, last_column, true_column, low_x, high_x, width, edge)
     spare_row = is_partial(first_row, last_row, true_row, low_y, high_y, height, edge)
     for row in range(first_row, last_row + 1):
@@ -68,7 +68,7 @@ def add_blockage(node: int, sign: int, terms: CostRules, places: Places) -> None
         horizontal = sign * rounded(overlap_y * terms.horizontal_share * terms.congestion_unit)
         for column in range(first_column, last_column + 1):
             overlap_x = min(high_x, (column + 1) * width) - max(low_x, column * width)
-            if terms.overlaps_only and (overlap_x <= 0 or overlap_y <= 0):
+            if terms.conventions.overlaps_only and (overlap_x <= 0 or overlap_y <= 0):
                 continue
             if not (spare_column and column == last_column):
                 places.value_change[column * rows + row] += horizontal

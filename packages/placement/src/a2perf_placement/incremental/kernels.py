@@ -18,14 +18,16 @@ from a2perf_placement.incremental.nets import mark, measure, settle, write_lines
 from a2perf_placement.incremental.state import (
     HARD,
     NO_BOX,
+    Changes,
     CostRules,
+    CostState,
     Floats,
     Ints,
     Places,
     Wiring,
     clear,
 )
-from a2perf_placement.incremental.top_sum import TopSum, sum_of_largest
+from a2perf_placement.incremental.top_sum import sum_of_largest
 
 FEW_CELLS = 10  # grids below this have their own density rule in one profile
 RESULTS = 4  # wirelength, density, congestion and weighted cost
@@ -67,7 +69,7 @@ def _find_cell(node: int, terms: CostRules, places: Places) -> None:
             terms.cell_height,
             terms.columns,
             terms.rows,
-            terms.nearest_cell,
+            terms.conventions.nearest_cell,
         )
 
 
@@ -92,54 +94,58 @@ def _find_nets(nodes: Ints, wiring: Wiring, places: Places) -> int:
 
 @compiled_part
 def _apply(
-    nodes: Ints,
+    changes: Changes,
+    change: int,
     nets: NDArray[np.int32],
-    x: Floats,
-    y: Floats,
-    orientations: Ints,
-    placed: Ints,
     first_sign: int,
     wiring: Wiring,
     terms: CostRules,
-    places: Places,
-    density: TopSum,
-    congestion: TopSum,
+    now: CostState,
 ) -> None:
     """Takes nodes and their nets out (unless the first sign is 1), puts the nodes elsewhere and adds them again."""
+    places, nodes = now.places, changes.nodes[change]
     for sign in range(first_sign, 2, 2):
         if sign > first_sign:
             for i in range(nodes.size):
                 if nodes[i] >= 0:
-                    _stand(nodes[i], x[i], y[i], orientations[i], placed[i], wiring, terms, places)
+                    x, y = changes.x[change, i], changes.y[change, i]
+                    orientation, placed = changes.orientations[change, i], changes.placed[change, i]
+                    _stand(nodes[i], x, y, orientation, placed, wiring, terms, places)
         mark(nets, sign, wiring, places)
         for node in nodes:
             if node >= 0 and places.placed[node] and wiring.kind[node] != NO_BOX:
-                add_node(node, sign, wiring, terms, places, density)
+                add_node(node, sign, wiring, terms, places, now.density)
                 if wiring.kind[node] == HARD:
                     add_blockage(node, sign, terms, places)
     measure(nets, wiring, terms, places)
     settle(wiring, terms, places)
     cells = terms.columns * terms.rows
-    write_lines(0, terms.rows, places.horizontal_span, places, congestion)
-    write_lines(cells, terms.columns, places.vertical_span, places, congestion)
+    write_lines(0, terms.rows, places.horizontal_span, places, now.congestion)
+    write_lines(cells, terms.columns, places.vertical_span, places, now.congestion)
 
 
 @compiled_part
-def _read_costs(terms: CostRules, places: Places, density: TopSum, congestion: TopSum, results: Floats) -> None:
+def _read_costs(terms: CostRules, now: CostState, results: Floats) -> None:
     """Fills in wirelength, density, congestion and the weighted cost."""
-    results[0] = places.length[0] / terms.length_unit / terms.length_scale
+    density = now.density
+    results[0] = now.places.length[0] / terms.length_unit / terms.length_scale
     wanted = terms.top_density
-    if terms.mean_of_occupied and density.values.size < FEW_CELLS:
+    if terms.conventions.mean_of_occupied and density.values.size < FEW_CELLS:
         wanted = 0
         for value in density.values:
             wanted += 1 if value > 0 else 0
         wanted = max(wanted, 1)
     results[1] = 0.5 * (sum_of_largest(density, wanted) / terms.density_unit / wanted)
-    total = sum_of_largest(congestion, terms.top_congestion)
+    total = sum_of_largest(now.congestion, terms.top_congestion)
     results[2] = total / terms.congestion_unit / terms.top_congestion
     cost = terms.weight_wirelength * results[0]
     cost += terms.weight_congestion * results[2]
     results[3] = cost + terms.weight_density * results[1]
+
+
+@compiled_part
+def _is_of(nodes: Ints, saved: Changes) -> bool:
+    return bool(nodes[0] == saved.nodes[0, 0] and nodes[1] == saved.nodes[0, 1])
 
 
 @compiled_without_allocation
@@ -147,18 +153,11 @@ def evaluate_changes(
     first: int,
     after: int,
     keep: bool,
-    nodes: Ints,
-    x: Floats,
-    y: Floats,
-    orientations: Ints,
-    placed: Ints,
-    saved_place: Floats,
-    saved_state: Ints,
+    changes: Changes,
+    saved: Changes,
     wiring: Wiring,
     terms: CostRules,
-    places: Places,
-    density: TopSum,
-    congestion: TopSum,
+    now: CostState,
     results: Floats,
 ) -> None:
     """Fills in the costs after each of some changes of up to two nodes.
@@ -167,84 +166,50 @@ def evaluate_changes(
         first: the first change to evaluate.
         after: the one after the last.
         keep: whether the changes stay; otherwise each one is evaluated alone, and taken back.
-        nodes: the nodes of each change, -1 for none, shape (changes, 2).
-        x: of their centres, um.
-        y: of their centres, um.
-        orientations: their orientations, as indices.
-        placed: 1, or 0 for nodes that are taken off the canvas.
-        saved_place: scratch, shape (2, 2).
-        saved_state: scratch, shape (3, 2).
+        changes: shape (changes, 2).
+        saved: result, shape (1, 2): the change that takes the last one back.
         results: wirelength, density, congestion and cost of all changes, shape (changes, 4).
     """
-    change = first
-    going_back = False
+    places, change, going_back = now.places, first, False
     while change < after or going_back:
+        # One call of `_apply` for both directions: its code is compiled for each.
+        applied, at = (saved, 0) if going_back else (changes, change)
+        nodes = applied.nodes[at]
+        if not going_back and (change == first or not _is_of(nodes, saved)):
+            for i in range(2):
+                node = nodes[i]
+                saved.nodes[0, i] = node
+                if node >= 0:
+                    saved.x[0, i], saved.y[0, i] = places.x[node], places.y[node]
+                    saved.orientations[0, i], saved.placed[0, i] = places.orientation[node], places.placed[node]
+        _apply(applied, at, places.found[: _find_nets(nodes, wiring, places)], -1, wiring, terms, now)
         if going_back:
-            count = _find_nets(saved_state[0], wiring, places)
-            _apply(
-                saved_state[0],
-                places.found[:count],
-                saved_place[0],
-                saved_place[1],
-                saved_state[1],
-                saved_state[2],
-                -1,
-                wiring,
-                terms,
-                places,
-                density,
-                congestion,
-            )
             going_back = False
             continue
-        same = change > first and nodes[change, 0] == saved_state[0, 0] and nodes[change, 1] == saved_state[0, 1]
-        if not same:
-            for i in range(2):
-                node = nodes[change, i]
-                saved_state[0, i] = node
-                if node >= 0:
-                    saved_place[0, i], saved_place[1, i] = places.x[node], places.y[node]
-                    saved_state[1, i], saved_state[2, i] = places.orientation[node], places.placed[node]
-        count = _find_nets(nodes[change], wiring, places)
-        _apply(
-            nodes[change],
-            places.found[:count],
-            x[change],
-            y[change],
-            orientations[change],
-            placed[change],
-            -1,
-            wiring,
-            terms,
-            places,
-            density,
-            congestion,
-        )
-        _read_costs(terms, places, density, congestion, results[change])
+        _read_costs(terms, now, results[change])
         change += 1
         # Another place for the same nodes replaces this one; going back first would double the work.
-        going_back = not keep and (
-            change == after or nodes[change, 0] != saved_state[0, 0] or nodes[change, 1] != saved_state[0, 1]
-        )
+        going_back = not keep and (change == after or not _is_of(changes.nodes[change], saved))
 
 
 @compiled_without_allocation
 def evaluate_all(
-    all_nodes: Ints,
-    all_nets: NDArray[np.int32],
+    everything: Changes,
+    nets: NDArray[np.int32],
     wiring: Wiring,
     terms: CostRules,
-    places: Places,
-    density: TopSum,
-    congestion: TopSum,
+    now: CostState,
     results: Floats,
 ) -> None:
     """Computes everything from the places of nodes and pins, and fills in the costs.
 
     Args:
-        places: places and offsets are read, all else is overwritten.
+        everything: one change of all nodes; only ``nodes`` is read.
+        nets: all nets.
+        now: places and offsets are read, all else is overwritten.
         results: wirelength, density, congestion, cost; shape (4,).
     """
+    places = now.places
     places.usage_rows[:] = 0.0
     places.usage_columns[:] = 0.0
     places.marks_rows[:] = 0.0
@@ -254,18 +219,17 @@ def evaluate_all(
     places.length[0] = 0
     for span in (places.row_span, places.column_span, places.horizontal_span, places.vertical_span):
         clear(span)
-    for top in (density, congestion):
+    for top in (now.density, now.congestion):
         top.values[:] = 0
         top.sizes[:] = 0
         top.sums[:] = 0
         # Above all values: the bins stay empty until the first sum is wanted, which sorts all cells at once.
         top.band[0] = 1 << 62
-    for node in all_nodes:
+    for node in everything.nodes[0]:
         _find_cell(node, terms, places)
     for i in range(wiring.blockages.shape[0]):
         low_x, low_y = wiring.blockages[i, 0], wiring.blockages[i, 1]
         high_x, high_y, rate = wiring.blockages[i, 2], wiring.blockages[i, 3], wiring.blockages[i, 4]
-        add_box((low_x, low_y, high_x, high_y), rate, 1, terms, density)
-    none, nothing = places.x[:0], all_nodes[:0]
-    _apply(all_nodes, all_nets, none, none, nothing, nothing, 1, wiring, terms, places, density, congestion)
-    _read_costs(terms, places, density, congestion, results)
+        add_box((low_x, low_y, high_x, high_y), rate, 1, terms, now.density)
+    _apply(everything, 0, nets, 1, wiring, terms, now)
+    _read_costs(terms, now, results)

@@ -20,20 +20,11 @@ from a2perf.domains.circuit_training.engine.placement_cost import PlacementCost
 from a2perf.domains.circuit_training.netlists.netlist import KIND_MACRO, KIND_MACRO_PIN, ORIENTATIONS
 from a2perf.errors import did_you_mean
 from a2perf_placement.incremental.kernels import RESULTS, evaluate_all, evaluate_changes
-from a2perf_placement.incremental.setup import (
-    Changes,
-    CostState,
-    copied,
-    new_evaluation,
-    new_places,
-    no_changes,
-    terms_of,
-    wiring_of,
-)
+from a2perf_placement.incremental.setup import copied, new_evaluation, new_places, no_changes, terms_of, wiring_of
+from a2perf_placement.incremental.state import Changes, CostState
 from a2perf_placement.profiles import CostProfile, PlacementCosts, cost_profile
 
 Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 _FEWEST_PER_THREAD = 16  # copying the state for a thread costs about as much as this many probes
 
 
@@ -62,10 +53,10 @@ class IncrementalPlacement:
         self.profile = cost_profile(profile, weights)
         self._plc, self._netlist = plc, plc.netlist
         self._history: deque[Changes] = deque(maxlen=undo_limit)
-        self._next = no_changes(1)
-        self._unused = np.zeros((2, 2)), np.zeros((3, 2), np.int64)
+        self._next, self._unused = no_changes(1), no_changes(1)
         self._results = np.zeros((1, RESULTS))
-        self._all_nodes = np.arange(plc.netlist.num_nodes)
+        self._everything = no_changes(1, plc.netlist.num_nodes)
+        self._everything.nodes[0] = np.arange(plc.netlist.num_nodes)
         self._all_nets = np.arange(plc.netlist.num_nets, dtype=np.int32)
         self.reload()
 
@@ -171,7 +162,7 @@ class IncrementalPlacement:
             raise PlacementError(
                 "there is no change to undo", hint=f"up to undo_limit = {self._history.maxlen} changes are kept"
             )
-        self._run((0, 1), True, self._history.pop(), self._unused, self._now, self._results)
+        self._keep(self._history.pop(), self._unused)
         return self.cost()
 
     # --- costs -----------------------------------------------------------------------------------------------------
@@ -251,48 +242,19 @@ class IncrementalPlacement:
     # --- the evaluation --------------------------------------------------------------------------------------------
 
     def _evaluate(self, evaluation: CostState, results: Floats) -> PlacementCosts:
-        places, density, congestion = evaluation
-        evaluate_all(self._all_nodes, self._all_nets, self._wiring, self._terms, places, density, congestion, results)
+        evaluate_all(self._everything, self._all_nets, self._wiring, self._terms, evaluation, results)
         return PlacementCosts(*results.tolist())
 
     def _commit(self) -> PlacementCosts:
         """Applies the prepared change and notes how to undo it."""
-        before = np.zeros((2, 2)), np.zeros((3, 2), np.int64)
-        self._run((0, 1), True, self._next, before, self._now, self._results)
-        places, states = before
-        self._history.append(Changes(states[:1], places[:1], places[1:], states[1:2], states[2:]))
+        before = no_changes(1)
+        self._keep(self._next, before)
+        self._history.append(before)
         return self.cost()
 
-    def _run(
-        self,
-        limits: tuple[int, int],
-        keep: bool,
-        changes: Changes,
-        saved: tuple[Floats, Ints],
-        evaluation: CostState,
-        results: Floats,
-    ) -> None:
-        """Evaluates changes; ``saved`` receives where the nodes of the last one were before."""
-        nodes, x, y, orientations, placed = changes
-        places, density, congestion = evaluation
-        evaluate_changes(
-            limits[0],
-            limits[1],
-            keep,
-            nodes,
-            x,
-            y,
-            orientations,
-            placed,
-            saved[0],
-            saved[1],
-            self._wiring,
-            self._terms,
-            places,
-            density,
-            congestion,
-            results,
-        )
+    def _keep(self, change: Changes, before: Changes) -> None:
+        """Applies a change; ``before`` becomes the change that takes it back."""
+        evaluate_changes(0, 1, True, change, before, self._wiring, self._terms, self._now, self._results)
 
     def _probe(self, changes: Changes, threads: int) -> Floats:
         if threads < 1:
@@ -306,9 +268,9 @@ class IncrementalPlacement:
             evaluations.append(CostState(*(copied(part) for part in self._now)))  # type: ignore[arg-type]
 
         def work(part: int) -> None:
-            limits = part * count // threads, (part + 1) * count // threads
-            saved = np.zeros((2, 2)), np.zeros((3, 2), np.int64)
-            self._run(limits, False, changes, saved, evaluations[part], results)
+            first, after = part * count // threads, (part + 1) * count // threads
+            now = evaluations[part]
+            evaluate_changes(first, after, False, changes, no_changes(1), self._wiring, self._terms, now, results)
 
         if threads == 1:
             work(0)

@@ -7,7 +7,7 @@ two for which no sum that can occur exceeds 60 bits (routes: 52 bits, the intege
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,13 +20,14 @@ from a2perf_placement.incremental.state import (
     NO_BOX,
     SOFT,
     STANDARD_CELL,
+    Changes,
     CostRules,
+    CostState,
     Floats,
-    Ints,
     Places,
     Wiring,
 )
-from a2perf_placement.incremental.top_sum import TopSum, new_top_sum
+from a2perf_placement.incremental.top_sum import new_top_sum
 from a2perf_placement.profiles import CostProfile
 
 _State = TypeVar("_State", bound=tuple[NDArray[np.generic], ...])
@@ -36,27 +37,9 @@ _FINEST = 60  # bits behind the point, at most
 _REACH = 8.0  # nodes may stand beyond the canvas by its half perimeter on each side
 
 
-class CostState(NamedTuple):
-    """The mutable part of an evaluation; each thread needs one."""
-
-    places: Places
-    density: TopSum
-    congestion: TopSum
-
-
-class Changes(NamedTuple):
-    """Changes of up to two nodes each, shape (changes, 2); see `evaluate_changes`."""
-
-    nodes: Ints
-    x: Floats
-    y: Floats
-    orientations: Ints
-    placed: Ints
-
-
-def no_changes(count: int) -> Changes:
-    """Returns changes of no node, to be filled in; what they place is placed."""
-    shape = (count, 2)
+def no_changes(count: int, nodes: int = 2) -> Changes:
+    """Returns changes of up to some nodes each, to be filled in; what they place is placed."""
+    shape = (count, nodes)
     return Changes(
         np.full(shape, -1, np.int64),
         np.zeros(shape),
@@ -132,12 +115,7 @@ def terms_of(plc: PlacementCost, profile: CostProfile) -> CostRules:
         weight_wirelength=float(profile.weights.wirelength),
         weight_density=float(profile.weights.density),
         weight_congestion=float(profile.weights.congestion),
-        nearest_cell=profile.nearest_cell,
-        density_tolerance=float(profile.density_tolerance),
-        line_tolerance=float(profile.line_tolerance),
-        beyond_is_partial=profile.beyond_is_partial,
-        overlaps_only=profile.overlaps_only,
-        mean_of_occupied=profile.mean_of_occupied,
+        conventions=profile.conventions,
     )
 
 

@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a2perf.domains.compilation import compiled_part
+from a2perf_placement.incremental.top_sum import TopSum
+from a2perf_placement.profiles import Conventions
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -62,12 +64,6 @@ class CostRules(NamedTuple):
         smooth_range: cells to either side over which usage is spread.
         length_unit, density_unit, congestion_unit: units per um, per density and per congestion; powers of two.
         length_scale: total weight times half the perimeter, or 1.
-        nearest_cell: whether pins beyond the grid belong to its nearest cell; otherwise their nets are not routed.
-        density_tolerance: overlaps of a box with a line of cells up to this are not counted.
-        line_tolerance: difference from the cell size up to which a macro covers a line of cells completely.
-        beyond_is_partial: whether a macro that extends beyond the grid covers its last line in part only.
-        overlaps_only: whether cells that a macro only touches get no share of its blockage.
-        mean_of_occupied: whether grids below ten cells count the mean of all occupied cells.
     """
 
     columns: int
@@ -91,12 +87,7 @@ class CostRules(NamedTuple):
     weight_wirelength: float
     weight_density: float
     weight_congestion: float
-    nearest_cell: bool
-    density_tolerance: float
-    line_tolerance: float
-    beyond_is_partial: bool
-    overlaps_only: bool
-    mean_of_occupied: bool
+    conventions: Conventions
 
 
 class Places(NamedTuple):
@@ -142,6 +133,31 @@ class Places(NamedTuple):
     vertical_span: Ints
     stamps: Ints
     distinct: Ints
+
+
+class CostState(NamedTuple):
+    """The mutable part of an evaluation; each thread needs one."""
+
+    places: Places
+    density: TopSum
+    congestion: TopSum
+
+
+class Changes(NamedTuple):
+    """Changes of some nodes each, shape (changes, nodes).
+
+    Attributes:
+        nodes: -1 for none.
+        x, y: centres, um.
+        orientations: indices.
+        placed: 1, or 0 for nodes that are taken off the canvas.
+    """
+
+    nodes: Ints
+    x: Floats
+    y: Floats
+    orientations: Ints
+    placed: Ints
 
 
 @compiled_part
