@@ -5,8 +5,7 @@ All episodes on a design share one `PlacementDesign`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +20,7 @@ Ints = NDArray[np.int64]
 NEAR_RIM, WIDE_RIM = 0.15, 1.0  # of the mean macro's side
 
 
-@dataclass(frozen=True)
-class MacroNets:
+class MacroNets(NamedTuple):
     """The nets of all macros to place, the macros in their order.
 
     Attributes:

@@ -283,15 +283,9 @@ class PlacementState:
             design.blockages,
             self.mask,
         )
-        nets = design.nets
         wire_growth(
-            nets.macro_start[number],
-            nets.macro_start[number + 1],
-            nets.weight,
-            nets.own,
-            nets.end_start,
-            nets.end_node,
-            nets.end_offset,
+            design.nets,
+            number,
             self.x,
             self.y,
             self.known,

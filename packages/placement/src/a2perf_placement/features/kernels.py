@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a2perf.domains.compilation import compiled_part, compiled_without_allocation
+from a2perf_placement.features.design import MacroNets
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -20,13 +21,8 @@ def cell_sums(values: Floats) -> Floats:
 
 @compiled_without_allocation
 def wire_growth(
-    first_net: int,
-    after_net: int,
-    weight: Floats,
-    own: Floats,
-    end_start: Ints,
-    end_node: Ints,
-    end_offset: Floats,
+    nets: MacroNets,
+    number: int,
     x: Floats,
     y: Floats,
     known: NDArray[np.uint8],
@@ -41,18 +37,16 @@ def wire_growth(
     The half-perimeter is a sum over both axes, so the growth in a cell is that of its column plus that of its row.
 
     Args:
-        first_net: of the macro, in ``weight``.
-        after_net: behind its last net.
-        own: lowest and highest offset of the macro's pins in x, then in y, um, shape (nets, 4).
-        end_start: first other end of each net.
-        end_offset: of each end from its node, um, shape (ends, 2).
+        nets: of all macros.
+        number: of the macro in the order of placing.
         x: centre of each node, um.
         y: centre of each node, um.
         known: 1 for nodes that are placed.
         growth: result, um, shape (2, 2, columns or rows): over all ends and over placed ends; in x and in y.
     """
     growth[:] = 0.0
-    for net in range(first_net, after_net):
+    weight, own, end_start, end_node, end_offset = nets.weight, nets.own, nets.end_start, nets.end_node, nets.end_offset
+    for net in range(nets.macro_start[number], nets.macro_start[number + 1]):
         for sort in range(2):
             low_x = low_y = np.inf
             high_x = high_y = -np.inf
