@@ -14,7 +14,7 @@ from pathlib import Path
 from a2perf._version import __version__
 from a2perf.constants import ExitCode
 from a2perf.errors import ConfigError, UserError
-from a2perf_placement.server.session import ClientFlags, print_error, serve
+from a2perf_placement.server.session import print_error, serve
 
 PROGRAM = "plc_wrapper_main"
 _MARK = "# written by a2perf-plc --install_as"
@@ -41,9 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:
             return serve(
-                ClientFlags(
-                    flags.pipe_address, flags.netlist_file, flags.macro_macro_x_spacing, flags.macro_macro_y_spacing
-                )
+                flags.pipe_address, flags.netlist_file, flags.macro_macro_x_spacing, flags.macro_macro_y_spacing
             )
         finally:
             signal.signal(signal.SIGINT, previous)

@@ -134,7 +134,7 @@ class ServedMethod:
     @property
     def request_name(self) -> str:
         """The name in requests."""
-        return _pascal(self.name)
+        return self.name.replace("_", " ").title().replace(" ", "")
 
     def read(self, given: list[Any]) -> list[Any]:
         """Returns the arguments for the engine.
@@ -161,10 +161,6 @@ class ServedMethod:
         names = [_KINDS[kind][0] for kind in self.kinds]
         optional = [f"optionally {name}" for name in names[self.required :]]
         return ", ".join([*names[: self.required], *optional])
-
-
-def _pascal(name: str) -> str:
-    return name.replace("_", " ").title().replace(" ", "")
 
 
 def _clipped(given: Any) -> str:

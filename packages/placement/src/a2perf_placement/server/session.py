@@ -11,7 +11,6 @@ import struct
 import sys
 import threading
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 from a2perf.errors import ConfigError, UserError
@@ -21,28 +20,16 @@ GRACE_S = 2.0  # in which a call that was running when the client ended may fini
 _SEND_BUFFER_BYTES = 4 << 20
 
 
-@dataclass(frozen=True)
-class ClientFlags:
-    """What the client asks for on the command line.
-
-    Attributes:
-        pipe_address: path of the socket on which the client listens.
-        netlist_file: path, or several separated by commas.
-        macro_macro_x_spacing: wanted horizontal distance between hard macros, um.
-        macro_macro_y_spacing: wanted vertical distance, um.
-    """
-
-    pipe_address: str
-    netlist_file: str
-    macro_macro_x_spacing: float = 0.0
-    macro_macro_y_spacing: float = 0.0
-
-
-def serve(settings: ClientFlags) -> int:
+def serve(pipe_address: str, netlist_file: str, x_spacing: float, y_spacing: float) -> int:
     """Answers one client until it closes the connection or ends.
 
     If the engine cannot be made, each request gets an error status with the reason: a client waits for replies and does
     not look at exit codes.
+
+    Args:
+        pipe_address: path of the socket on which the client listens.
+        netlist_file: path, or several separated by commas.
+        x_spacing, y_spacing: wanted distances between hard macros, um.
 
     Returns:
         The exit code: 0, or 2 if the engine could not be made.
@@ -50,7 +37,7 @@ def serve(settings: ClientFlags) -> int:
     Raises:
         ConfigError: nobody listens on the socket.
     """
-    with _connect(settings.pipe_address) as connection:
+    with _connect(pipe_address) as connection:
         threading.Thread(target=_end_with_client, args=(connection,), daemon=True).start()
         from a2perf.domains.circuit_training.engine.placement_cost import PlacementCost
         from a2perf_placement.server import methods, replies
@@ -58,7 +45,7 @@ def serve(settings: ClientFlags) -> int:
         stream = RequestStream(connection)
         fault: UserError | None = None
         try:
-            plc = PlacementCost(settings.netlist_file, settings.macro_macro_x_spacing, settings.macro_macro_y_spacing)
+            plc = PlacementCost(netlist_file, x_spacing, y_spacing)
         except UserError as error:
             fault = error
         except OSError as error:
