@@ -9,47 +9,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from a2perf.domains.circuit_training.netlists.netlist import ORIENTATIONS, NetlistError, open_netlist
-from a2perf_placement.netlists.flat_design import (
-    PIN_CODE,
-    PORT_CODE,
-    Components,
-    FlatDesign,
-    MacroPins,
-    NetColumns,
-    PortColumns,
-    assemble,
-)
-from a2perf_placement.netlists.statements import MAX_LINE_BYTES, Progress, StatementFile, shown
+from a2perf.domains.circuit_training.netlists.netlist import NetlistError
+from a2perf_placement.netlists.flat_design import PORT_CODE, FlatColumns, FlatDesign
+from a2perf_placement.netlists.statements import Progress, StatementFile, shown
 
 _NEEDED = (".nodes", ".nets", ".pl", ".scl")
-_ORIENTATION = {name.encode(): index for index, name in enumerate(ORIENTATIONS[:8])}
 _ROWS_OF_A_CELL = 1.5  # a higher movable node is a macro
-_REPORT_LINES = 20_000  # lines between two calls of the progress
 
 
 class _Lines(StatementFile):
     """The lines of a Bookshelf file; comments and the first line with the format's name are left out."""
 
     def __iter__(self) -> Iterator[list[bytes]]:
-        if not self.path.is_file():
-            raise NetlistError(f"{self.path}: no such file", hint="the .aux file names the files beside it")
-        unreported = 0
-        with open_netlist(self.path) as stream:
-            try:
-                while line := stream.readline(MAX_LINE_BYTES):
-                    self.number += 1
-                    unreported += len(line)
-                    if self._progress is not None and self.number % _REPORT_LINES == 0:
-                        self._progress(unreported)
-                        unreported = 0
-                    words = line.partition(b"#")[0].replace(b":", b" : ").split()
-                    if words and words[0] != b"UCLA":
-                        yield words
-            except (OSError, EOFError) as error:
-                raise NetlistError(f"{self.path}: cannot be read: {error}", hint="copy the file again") from error
-        if self._progress is not None:
-            self._progress(unreported)
+        for text in self._lines():
+            for line in text.splitlines():
+                self.number += 1
+                words = line.partition(b"#")[0].replace(b":", b" : ").split()
+                if words and words[0] != b"UCLA":
+                    yield words
 
     def _line(self) -> int:
         return self.number
@@ -87,10 +64,10 @@ def read_bookshelf(aux: Path, progress: Progress | None = None) -> FlatDesign:
     return reader.read()
 
 
-class _BookshelfReader:
+class _BookshelfReader(FlatColumns):
     def __init__(self, aux: Path, files: dict[str, _Lines]) -> None:
+        super().__init__()
         self.aux, self.files = aux, files
-        self.components, self.ports, self.pins, self.nets = Components(), PortColumns(), MacroPins(), NetColumns()
         self.code_of: dict[bytes, int] = {}
         self.weight_of: dict[bytes, float] = {}
         self.port_sizes: list[tuple[float, float]] = []
@@ -102,17 +79,8 @@ class _BookshelfReader:
         if ".wts" in self.files and self.files[".wts"].path.is_file():
             self._weights(self.files[".wts"])
         self._nets(self.files[".nets"])
-        return assemble(
-            source=str(self.aux),
-            name=self.aux.name.partition(".")[0],
-            box=box,
-            components=self.components,
-            ports=self.ports,
-            pins=self.pins,
-            nets=self.nets,
-            masters={},
-            notes=("one Bookshelf unit is read as one um",),
-        )
+        notes = ("one Bookshelf unit is read as one um",)
+        return self.assembled(source=str(self.aux), name=self.aux.name.partition(".")[0], box=box, notes=notes)
 
     def _rows(self, file: _Lines) -> tuple[tuple[float, float, float, float], float]:
         """Returns the box around all rows and the least height of a row."""
@@ -150,23 +118,12 @@ class _BookshelfReader:
             mark = words[3] if len(words) > 3 else b""
             small = max(width, height) <= row_height or width * height == 0.0
             if mark == b"terminal_NI" or (mark == b"terminal" and small):
-                code = PORT_CODE + len(self.ports.names)
-                self.ports.names.append(name)
+                code = PORT_CODE + self.ports.add(name)
                 self.port_sizes.append((width, height))
-                self.ports.x.append(0.0)
-                self.ports.y.append(0.0)
-                self.ports.placed.append(0)
             else:
-                columns, code = self.components, len(self.components.names)
-                columns.names.append(name)
-                columns.width.append(width)
-                columns.height.append(height)
-                columns.hard.append(mark == b"terminal" or height > _ROWS_OF_A_CELL * row_height)
-                columns.x.append(0.0)
-                columns.y.append(0.0)
-                columns.placed.append(0)
-                columns.fixed.append(mark == b"terminal")
-                columns.orientation.append(0)
+                fixed = mark == b"terminal"
+                hard = fixed or height > _ROWS_OF_A_CELL * row_height
+                code = self.components.add(name, (width, height), hard=hard, fixed=fixed)
             if self.code_of.setdefault(name, code) != code:
                 raise file.error(f"node {shown(name)!r} occurs twice")
 
@@ -178,17 +135,9 @@ class _BookshelfReader:
             x, y = file.numeric(words[1], "x"), file.numeric(words[2], "y")
             if code >= PORT_CODE:
                 width, height = self.port_sizes[code - PORT_CODE]
-                self.ports.x[code - PORT_CODE] = x + width / 2.0
-                self.ports.y[code - PORT_CODE] = y + height / 2.0
-                self.ports.placed[code - PORT_CODE] = 1
+                self.ports.place(code - PORT_CODE, x + width / 2.0, y + height / 2.0)
                 continue
-            self.components.x[code], self.components.y[code] = x, y
-            self.components.placed[code] = 1
-            orientation = words[4] if len(words) > 4 else b"N"
-            if orientation not in _ORIENTATION:
-                known = ", ".join(ORIENTATIONS[:8])
-                raise file.error(f"{shown(orientation)!r} is not an orientation; known are {known}")
-            self.components.orientation[code] = _ORIENTATION[orientation]
+            self.components.place(code, x, y, file.orientation(words[4] if len(words) > 4 else b"N"))
             if b"/FIXED" in words or b"/FIXED_NI" in words:
                 self.components.fixed[code] = 1
 
@@ -218,12 +167,7 @@ class _BookshelfReader:
                     x, y = 0.0, 0.0
                     if b":" in words[1:]:
                         x, y = file.numerics(words[words.index(b":", 1) + 1 :], 2, "a pin's offset")
-                    number = len(self.pins.names)
-                    self.pins.component.append(code)
-                    self.pins.x.append(x)
-                    self.pins.y.append(y)
-                    self.pins.names.append(b"p%d" % number)
-                    code = PIN_CODE + number
+                    code = self.pins.add(code, x, y, b"p%d" % len(self.pins.names))
                 codes.append(code)
             elif words[0] not in (b"NumNets", b"NumPins"):
                 raise file.error(f"{shown(words[0])!r} outside a net")
@@ -232,10 +176,8 @@ class _BookshelfReader:
     def _finish(self, file: _Lines, name: bytes, left: int, codes: list[int], driver: int) -> None:
         if left > 0:
             raise file.error(f"net {shown(name)!r} has {left} pins less than its NetDegree")
-        if driver > 0:
-            codes[0], codes[driver] = codes[driver], codes[0]
         if codes:
-            self.nets.add(codes, self.weight_of.get(name, 1.0))
+            self.nets.add(codes, driver, self.weight_of.get(name, 1.0))
 
     def _code(self, file: _Lines, name: bytes) -> int:
         code = self.code_of.get(name)

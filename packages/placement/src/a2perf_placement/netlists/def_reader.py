@@ -10,22 +10,11 @@ import itertools
 from collections.abc import Callable
 from pathlib import Path
 
-from a2perf.domains.circuit_training.netlists.netlist import ORIENTATIONS
 from a2perf_placement.netlists.die_area import area_outside
-from a2perf_placement.netlists.flat_design import (
-    PIN_CODE,
-    PORT_CODE,
-    Components,
-    FlatDesign,
-    MacroPins,
-    NetColumns,
-    PortColumns,
-    assemble,
-)
+from a2perf_placement.netlists.flat_design import PORT_CODE, FlatColumns, FlatDesign
 from a2perf_placement.netlists.lef import CellLibrary, CellMaster
 from a2perf_placement.netlists.statements import Progress, StatementFile, shown
 
-_ORIENTATION = {name.encode(): index for index, name in enumerate(ORIENTATIONS[:8])}
 _SECTIONS = frozenset(
     b"PROPERTYDEFINITIONS VIAS STYLES NONDEFAULTRULES REGIONS COMPONENTMASKSHIFT COMPONENTS PINS PINPROPERTIES "
     b"BLOCKAGES SLOTS FILLS SPECIALNETS NETS SCANCHAINS GROUPS".split()
@@ -49,21 +38,20 @@ def read_def(path: Path, library: CellLibrary, progress: Progress | None = None)
     return _DefReader(StatementFile(path, progress), library).read()
 
 
-class _DefReader:
+class _DefReader(FlatColumns):
     def __init__(self, file: StatementFile, library: CellLibrary) -> None:
+        super().__init__()
         self.file, self.library = file, library
         self.name = ""
         self.units = 100.0  # per um; the default of the format
         self.die: list[tuple[float, float]] = []
         self.section = b""
         self.done = False
-        self.components, self.ports, self.pins, self.nets = Components(), PortColumns(), MacroPins(), NetColumns()
         self.component_of: dict[bytes, int] = {}
         self.master_of: list[CellMaster] = []
         self.port_of: dict[bytes, int] = {}
         self.port_drives: list[bool] = []
         self.macro_pin_of: dict[tuple[int, bytes], int] = {}
-        self.masters: dict[int, str] = {}
         self.blockages: list[tuple[float, float, float, float, float]] = []
         self.fillers: set[bytes] = set()
         self.undriven = self.supplies = 0
@@ -142,23 +130,17 @@ class _DefReader:
         if master.filler:
             self.fillers.add(name)
             return
-        columns, index = self.components, len(self.master_of)
+        index = len(self.master_of)
         if self.component_of.setdefault(name, index) != index or name in self.fillers:
             raise self.file.error(f"component {shown(name)!r} occurs twice")
         self.master_of.append(master)
-        columns.names.append(name)
-        columns.width.append(master.width)
-        columns.height.append(master.height)
-        columns.hard.append(master.hard)
         if master.hard:
             self.masters[index] = cell.decode(errors="replace")
         status = next((word for word in _STATUSES if word in words), b"")
-        columns.placed.append(status != b"")
-        columns.fixed.append(status in (b"FIXED", b"COVER"))
-        x, y, orientation = self._place(words, status, "component") if status else (0.0, 0.0, 0)
-        columns.x.append(x)
-        columns.y.append(y)
-        columns.orientation.append(orientation)
+        fixed = status in (b"FIXED", b"COVER")
+        self.components.add(name, (master.width, master.height), hard=master.hard, fixed=fixed)
+        if status:
+            self.components.place(index, *self._place(words, status, "component"))
 
     def _place(self, words: list[bytes], status: bytes, what: str) -> tuple[float, float, int]:
         """Returns position (um) and orientation behind ``PLACED ( x y ) N``."""
@@ -166,10 +148,7 @@ class _DefReader:
         here = words[at + 1 : at + 6]
         if len(here) < 5 or here[0] != b"(" or here[3] != b")":
             raise self.file.error(f"the place of {what} {shown(words[1])!r} is not of the form `( x y ) N`")
-        orientation = _ORIENTATION.get(here[4])
-        if orientation is None:
-            known = ", ".join(ORIENTATIONS[:8])
-            raise self.file.error(f"{shown(here[4])!r} is not an orientation; known are {known}")
+        orientation = self.file.orientation(here[4])
         x, y = self.file.numeric(here[1], "x") / self.units, self.file.numeric(here[2], "y") / self.units
         return x, y, orientation
 
@@ -183,12 +162,11 @@ class _DefReader:
         if self.port_of.setdefault(name, index) != index:
             raise self.file.error(f"pin {shown(name)!r} occurs twice")
         self.port_drives.append(options.get(b"DIRECTION") == b"INPUT")
+        self.ports.add(name)
         status = next((word for word in _STATUSES if word in words), b"")
-        x, y, _ = self._place(words, status, "pin") if status else (0.0, 0.0, 0)
-        self.ports.names.append(name)
-        self.ports.placed.append(status != b"")
-        self.ports.x.append(x)
-        self.ports.y.append(y)
+        if status:
+            x, y, _ = self._place(words, status, "pin")
+            self.ports.place(index, x, y)
 
     def _net(self, words: list[bytes]) -> None:
         end = words.index(b"+") if b"+" in words else len(words)
@@ -243,22 +221,15 @@ class _DefReader:
             codes.append(code)
         if len(codes) < 2:
             return
-        if driver > 0:
-            codes[0], codes[driver] = codes[driver], codes[0]
-        elif driver < 0:
-            self.undriven += 1
-        self.nets.add(codes, weight)
+        self.undriven += driver < 0
+        self.nets.add(codes, driver, weight)
 
     def _macro_pin(self, component: int, name: bytes) -> int:
         """Returns the code of a pin of a hard macro."""
         found = self.macro_pin_of.get((component, name))
         if found is None:
-            found = self.macro_pin_of[component, name] = PIN_CODE + len(self.pins.names)
             pin = self.master_of[component].pins[name]
-            self.pins.component.append(component)
-            self.pins.x.append(pin.x)
-            self.pins.y.append(pin.y)
-            self.pins.names.append(name)
+            found = self.macro_pin_of[component, name] = self.pins.add(component, pin.x, pin.y, name)
         return found
 
     def _blockage(self, words: list[bytes]) -> None:
@@ -295,15 +266,10 @@ class _DefReader:
             notes.append(f"{self.supplies:,} power and ground nets were left out")
         if self.undriven:
             notes.append(f"{self.undriven:,} nets without an output: their first pin counts as driver")
-        return assemble(
+        return self.assembled(
             source=str(self.file.path),
             name=self.name or self.file.path.name.partition(".")[0],
             box=box,
-            components=self.components,
-            ports=self.ports,
-            pins=self.pins,
-            nets=self.nets,
-            masters=self.masters,
             blockages=self.blockages,
             notes=notes,
         )

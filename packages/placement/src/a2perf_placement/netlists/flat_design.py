@@ -1,8 +1,8 @@
 """A design as a place-and-route tool has it: netlist, canvas, blockages, fixed nodes and names of library cells.
 
-Readers collect components, ports, pins of macros and nets in the order of their file; `assemble` brings them into the
-order of a netlist: ports, then each hard macro followed by its pins, then standard cells. Lengths are in um, and the
-origin is the lower left corner of the canvas.
+Readers collect components, ports, pins of macros and nets in the order of their file; `FlatColumns` brings them into
+the order of a netlist: ports, then each hard macro followed by its pins, then standard cells. Lengths are in um, and
+the origin is the lower left corner of the canvas.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from a2perf.domains.circuit_training.netlists.netlist import (
 )
 
 Floats = NDArray[np.float64]
+PORT_CODE, PIN_CODE = 1 << 29, 1 << 30
 TURNED = (4, 5, 6, 7)
 """Indices of the orientations that exchange width and height: E, W, FE, FW."""
 
@@ -80,6 +81,21 @@ class Components:
     hard: array[int] = field(default_factory=lambda: array("b"))
     orientation: array[int] = field(default_factory=lambda: array("b"))
 
+    def add(self, name: bytes, size: tuple[float, float], *, hard: bool, fixed: bool) -> int:
+        """Adds a component that is not placed, and returns its index."""
+        self.names.append(name)
+        self.width.append(size[0])
+        self.height.append(size[1])
+        self.hard.append(hard)
+        self.fixed.append(fixed)
+        for column in (self.x, self.y, self.placed, self.orientation):
+            column.append(0)
+        return len(self.names) - 1
+
+    def place(self, index: int, x: float, y: float, orientation: int) -> None:
+        """Gives a component its place."""
+        self.x[index], self.y[index], self.placed[index], self.orientation[index] = x, y, 1, orientation
+
 
 @dataclass
 class PortColumns:
@@ -89,6 +105,17 @@ class PortColumns:
     x: array[float] = field(default_factory=lambda: array("d"))
     y: array[float] = field(default_factory=lambda: array("d"))
     placed: array[int] = field(default_factory=lambda: array("b"))
+
+    def add(self, name: bytes) -> int:
+        """Adds a port that is not placed, and returns its index."""
+        self.names.append(name)
+        for column in (self.x, self.y, self.placed):
+            column.append(0)
+        return len(self.names) - 1
+
+    def place(self, index: int, x: float, y: float) -> None:
+        """Gives a port its place."""
+        self.x[index], self.y[index], self.placed[index] = x, y, 1
 
 
 @dataclass
@@ -100,20 +127,30 @@ class MacroPins:
     y: array[float] = field(default_factory=lambda: array("d"))
     names: list[bytes] = field(default_factory=list)
 
+    def add(self, component: int, x: float, y: float, name: bytes) -> int:
+        """Adds a pin and returns its code as an end of nets."""
+        self.component.append(component)
+        self.x.append(x)
+        self.y.append(y)
+        self.names.append(name)
+        return PIN_CODE + len(self.names) - 1
+
 
 @dataclass
 class NetColumns:
     """Nets: where each ends in ``pins``, its ends (driver first) and its weight.
 
-    An end is a component, or ``PORT_CODE`` plus a port, or ``PIN_CODE`` plus a pin of a hard macro.
+    An end is a component, or ``PORT_CODE`` plus a port, or the code of a pin of a hard macro.
     """
 
     ends: array[int] = field(default_factory=lambda: array("q"))
     pins: array[int] = field(default_factory=lambda: array("i"))
     weights: array[float] = field(default_factory=lambda: array("d"))
 
-    def add(self, pins: Sequence[int], weight: float = 1.0) -> None:
-        """Adds a net; an end that occurs twice counts once."""
+    def add(self, pins: list[int], driver: int, weight: float) -> None:
+        """Adds a net with the position of its driver, -1 for the first; an end that occurs twice counts once."""
+        if driver > 0:
+            pins[0], pins[driver] = pins[driver], pins[0]
         distinct = pins if len(set(pins)) == len(pins) else list(dict.fromkeys(pins))
         if len(distinct) > 1:
             self.pins.extend(distinct)
@@ -121,107 +158,114 @@ class NetColumns:
             self.weights.append(weight)
 
 
-PORT_CODE, PIN_CODE = 1 << 29, 1 << 30
+@dataclass
+class FlatColumns:
+    """What a reader collects, in the order of its file.
 
-
-def assemble(
-    *,
-    source: str,
-    name: str,
-    box: tuple[float, float, float, float],
-    components: Components,
-    ports: PortColumns,
-    pins: MacroPins,
-    nets: NetColumns,
-    masters: dict[int, str],
-    blockages: Sequence[tuple[float, float, float, float, float]] = (),
-    notes: Sequence[str] = (),
-) -> FlatDesign:
-    """Returns the design of what a reader collected.
-
-    Args:
-        box: low x, low y, high x and high y of the canvas in the coordinates of the file, um.
-        nets: nets between them.
-        blockages: in the coordinates of the file, um, with their rates.
-        notes: what was left out or assumed.
-
-    Raises:
-        NetlistError: the canvas is empty, a macro has no area, or nothing has to be placed.
+    Attributes:
+        masters: library cell of each hard macro, by component.
     """
-    notes = list(notes)
-    width, height = box[2] - box[0], box[3] - box[1]
-    if not (width > 0.0 and height > 0.0):
-        raise NetlistError(
-            f"{source}: the canvas is {width:g} x {height:g} um", hint="give the design a DIEAREA or rows"
+
+    components: Components = field(default_factory=Components)
+    ports: PortColumns = field(default_factory=PortColumns)
+    pins: MacroPins = field(default_factory=MacroPins)
+    nets: NetColumns = field(default_factory=NetColumns)
+    masters: dict[int, str] = field(default_factory=dict)
+
+    def assembled(
+        self,
+        *,
+        source: str,
+        name: str,
+        box: tuple[float, float, float, float],
+        blockages: Sequence[tuple[float, float, float, float, float]] = (),
+        notes: Sequence[str] = (),
+    ) -> FlatDesign:
+        """Returns the design of what was collected.
+
+        Args:
+            box: low x, low y, high x and high y of the canvas in the coordinates of the file, um.
+            blockages: in the coordinates of the file, um, with their rates.
+            notes: what was left out or assumed.
+
+        Raises:
+            NetlistError: the canvas is empty, a macro has no area, or nothing has to be placed.
+        """
+        components, ports, pins = self.components, self.ports, self.pins
+        notes = list(notes)
+        width, height = box[2] - box[0], box[3] - box[1]
+        if not (width > 0.0 and height > 0.0):
+            raise NetlistError(
+                f"{source}: the canvas is {width:g} x {height:g} um", hint="give the design a DIEAREA or rows"
+            )
+        hard = np.array(components.hard, dtype=bool)
+        sizes = np.stack([np.array(components.width), np.array(components.height)], axis=1).reshape(-1, 2)
+        if (hard & (sizes <= 0).any(axis=1)).any():
+            which = components.names[int(np.argmax(hard & (sizes <= 0).any(axis=1)))].decode(errors="replace")
+            raise NetlistError(f"{source}: macro {which!r} has no area", hint="give its MACRO a SIZE in the LEF file")
+        if not hard.any():
+            raise NetlistError(
+                f"{source}: no hard macro among {len(hard)} components",
+                hint="name the LEF files of the macros, too; a macro has CLASS BLOCK",
+            )
+        order = _Order(hard, len(ports.names), np.array(pins.component, dtype=np.int64))
+        count = order.count
+        kind = np.full(count, KIND_STDCELL, np.int8)
+        kind[: len(ports.names)] = KIND_PORT
+        kind[order.component[hard]] = KIND_MACRO
+        kind[order.pin] = KIND_MACRO_PIN
+        owner = np.full(count, -1, np.int32)
+        owner[order.pin] = order.component[np.array(pins.component, dtype=np.int64)]
+        columns = {key: np.zeros(count) for key in ("width", "height", "x", "y", "x_offset", "y_offset")}
+        located, fixed = np.zeros(count, np.uint8), np.zeros(count, np.uint8)
+        orientation, side = np.zeros(count, np.int8), np.zeros(count, np.int8)
+        at, turned = order.component, np.isin(np.array(components.orientation), TURNED)
+        columns["width"][at], columns["height"][at] = sizes.T
+        lying = np.where(turned[:, None], sizes[:, ::-1], sizes)
+        columns["x"][at] = np.array(components.x) - box[0] + lying[:, 0] / 2.0
+        columns["y"][at] = np.array(components.y) - box[1] + lying[:, 1] / 2.0
+        located[at], fixed[at] = np.array(components.placed), np.array(components.fixed)
+        orientation[at] = np.where(hard, np.array(components.orientation), 0)
+        for key in ("x", "y"):
+            columns[key][located == 0] = 0.0
+            columns[f"{key}_offset"][order.pin] = np.array(getattr(pins, key))
+        port_x, port_y, sides = _on_canvas(ports, box)
+        columns["x"][: len(sides)], columns["y"][: len(sides)] = port_x, port_y
+        side[: len(sides)] = sides
+        located[: len(sides)] = fixed[: len(sides)] = 1
+        if unplaced := len(ports.names) - sum(ports.placed):
+            notes.append(f"{unplaced:,} ports without a position were spread around the canvas")
+        net_start, net_pins, weight = order.nets(self.nets)
+        netlist = Netlist(
+            source=source,
+            names=order.names(components.names, ports.names, pins),
+            kind=kind,
+            soft=np.zeros(count, np.uint8),
+            owner=owner,
+            weight=weight,
+            has_location=located,
+            side=side,
+            orientation=orientation,
+            net_start=net_start,
+            net_pins=net_pins,
+            **columns,
         )
-    hard = np.array(components.hard, dtype=bool)
-    sizes = np.stack([np.array(components.width), np.array(components.height)], axis=1).reshape(-1, 2)
-    if (hard & (sizes <= 0).any(axis=1)).any():
-        which = components.names[int(np.argmax(hard & (sizes <= 0).any(axis=1)))].decode(errors="replace")
-        raise NetlistError(f"{source}: macro {which!r} has no area", hint="give its MACRO a SIZE in the LEF file")
-    if not hard.any():
-        raise NetlistError(
-            f"{source}: no hard macro among {len(hard)} components",
-            hint="name the LEF files of the macros, too; a macro has CLASS BLOCK",
+        shift = np.array([box[0], box[1], box[0], box[1], 0.0])
+        rates = np.array(blockages, dtype=np.float64).reshape(-1, 5) - shift
+        return FlatDesign(
+            netlist=netlist,
+            name=name,
+            canvas=(width, height),
+            origin=(box[0], box[1]),
+            fixed=fixed,
+            blockages=_inside(rates, (width, height)),
+            masters={int(order.component[component]): master for component, master in self.masters.items()},
+            components={
+                int(order.component[index]): components.names[index].decode(errors="replace")
+                for index in np.flatnonzero(hard).tolist()
+            },
+            notes=tuple(notes),
         )
-    order = _Order(hard, len(ports.names), np.array(pins.component, dtype=np.int64))
-    count = order.count
-    kind = np.full(count, KIND_STDCELL, np.int8)
-    kind[: len(ports.names)] = KIND_PORT
-    kind[order.component[hard]] = KIND_MACRO
-    kind[order.pin] = KIND_MACRO_PIN
-    owner = np.full(count, -1, np.int32)
-    owner[order.pin] = order.component[np.array(pins.component, dtype=np.int64)]
-    columns = {key: np.zeros(count) for key in ("width", "height", "x", "y", "x_offset", "y_offset")}
-    located, fixed = np.zeros(count, np.uint8), np.zeros(count, np.uint8)
-    orientation, side = np.zeros(count, np.int8), np.zeros(count, np.int8)
-    at, turned = order.component, np.isin(np.array(components.orientation), TURNED)
-    columns["width"][at], columns["height"][at] = sizes.T
-    lying = np.where(turned[:, None], sizes[:, ::-1], sizes)
-    columns["x"][at] = np.array(components.x) - box[0] + lying[:, 0] / 2.0
-    columns["y"][at] = np.array(components.y) - box[1] + lying[:, 1] / 2.0
-    located[at], fixed[at] = np.array(components.placed), np.array(components.fixed)
-    orientation[at] = np.where(hard, np.array(components.orientation), 0)
-    for key in ("x", "y"):
-        columns[key][located == 0] = 0.0
-        columns[f"{key}_offset"][order.pin] = np.array(getattr(pins, key))
-    port_x, port_y, sides = _on_canvas(ports, box)
-    columns["x"][: len(sides)], columns["y"][: len(sides)] = port_x, port_y
-    side[: len(sides)] = sides
-    located[: len(sides)] = fixed[: len(sides)] = 1
-    if unplaced := len(ports.names) - sum(ports.placed):
-        notes.append(f"{unplaced:,} ports without a position were spread around the canvas")
-    net_start, net_pins, weight = order.nets(nets)
-    netlist = Netlist(
-        source=source,
-        names=order.names(components.names, ports.names, pins),
-        kind=kind,
-        soft=np.zeros(count, np.uint8),
-        owner=owner,
-        weight=weight,
-        has_location=located,
-        side=side,
-        orientation=orientation,
-        net_start=net_start,
-        net_pins=net_pins,
-        **columns,
-    )
-    shift = np.array([box[0], box[1], box[0], box[1], 0.0])
-    rates = np.array(blockages, dtype=np.float64).reshape(-1, 5) - shift
-    return FlatDesign(
-        netlist=netlist,
-        name=name,
-        canvas=(width, height),
-        origin=(box[0], box[1]),
-        fixed=fixed,
-        blockages=_inside(rates, (width, height)),
-        masters={int(order.component[component]): master for component, master in masters.items()},
-        components={
-            int(order.component[index]): components.names[index].decode(errors="replace")
-            for index in np.flatnonzero(hard).tolist()
-        },
-        notes=tuple(notes),
-    )
 
 
 class _Order:

@@ -14,8 +14,16 @@ from a2perf.domains.circuit_training.netlists.netlist import NetlistError
 from a2perf.errors import did_you_mean
 from a2perf_placement.netlists.statements import Progress, StatementFile, shown
 
-_NAMED_BLOCKS = frozenset((b"SITE", b"LAYER", b"VIA", b"VIARULE", b"NONDEFAULTRULE", b"ARRAY"))
-_OTHER_BLOCKS = frozenset((b"UNITS", b"PROPERTYDEFINITIONS", b"SPACING", b"IRDROP", b"NOISETABLE", b"CORRECTIONTABLE"))
+# What opens a block inside of another one (or of none), with a name behind it or without.
+_NAMED_BLOCKS = {
+    b"": (b"MACRO", b"SITE", b"LAYER", b"VIA", b"VIARULE", b"NONDEFAULTRULE", b"ARRAY"),
+    b"MACRO": (b"PIN",),
+}
+_OTHER_BLOCKS = {
+    b"": (b"UNITS", b"PROPERTYDEFINITIONS", b"SPACING", b"IRDROP", b"NOISETABLE", b"CORRECTIONTABLE"),
+    b"MACRO": (b"OBS", b"DENSITY", b"TIMING"),
+    b"PIN": (b"PORT",),
+}
 _HARD_CLASSES = frozenset((b"BLOCK", b"PAD", b"RING"))
 
 
@@ -46,14 +54,9 @@ class CellMaster:
 
 @dataclass
 class CellLibrary:
-    """Cells by name, and the sites of their rows.
-
-    Attributes:
-        sites: width and height of each site, um.
-    """
+    """Cells by name, and the files that describe them."""
 
     cells: dict[bytes, CellMaster] = field(default_factory=dict)
-    sites: dict[bytes, tuple[float, float]] = field(default_factory=dict)
     sources: list[Path] = field(default_factory=list)
 
     def missing(self, name: bytes) -> str:
@@ -137,31 +140,19 @@ class _LefReader:
     def _open(self, word: bytes, follower: bytes) -> int:
         """Opens a block and returns how many words that took; 0 if the word opens none."""
         inside = self.stack[-1][0] if self.stack else b""
-        if inside == b"":
-            if word == b"MACRO" or word in _NAMED_BLOCKS:
-                if not follower:
-                    raise self.file.error(f"{shown(word)} without a name")
-                if word == b"MACRO":
-                    self.cell, self.origin, self.sized, self.pins = CellMaster(follower), (0.0, 0.0), False, {}
-                self.stack.append((word, follower))
-                return 2
-            if word in _OTHER_BLOCKS:
-                self.stack.append((word, word))
-                return 1
-        elif inside == b"MACRO":
-            if word == b"PIN":
-                if not follower:
-                    raise self.file.error("PIN without a name")
-                self.pin_name, self.drives, self.box = follower, False, None
-                self.stack.append((word, follower))
-                return 2
-            if word in (b"OBS", b"DENSITY", b"TIMING"):
-                self.stack.append((word, b""))
-                return 1
-        elif inside == b"PIN" and word == b"PORT":
-            self.stack.append((word, b""))
+        if word in _OTHER_BLOCKS.get(inside, ()):
+            self.stack.append((word, b"" if inside else word))
             return 1
-        return 0
+        if word not in _NAMED_BLOCKS.get(inside, ()):
+            return 0
+        if not follower:
+            raise self.file.error(f"{shown(word)} without a name")
+        if word == b"MACRO":
+            self.cell, self.origin, self.sized, self.pins = CellMaster(follower), (0.0, 0.0), False, {}
+        elif word == b"PIN":
+            self.pin_name, self.drives, self.box = follower, False, None
+        self.stack.append((word, follower))
+        return 2
 
     def _end(self, name: bytes) -> int:
         """Closes a block at its END and returns how many words that took."""

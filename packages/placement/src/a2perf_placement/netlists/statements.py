@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from a2perf.domains.circuit_training.netlists.netlist import NetlistError, open_netlist
+from a2perf.domains.circuit_training.netlists.netlist import ORIENTATIONS, NetlistError, open_netlist
 from a2perf.plain_text import terminal_line
 
 PIECE_BYTES = 4 * 2**20
@@ -19,6 +19,7 @@ MAX_LINE_BYTES = 64 * 2**20
 MAX_STATEMENT_WORDS = 32 * 2**20  # a clock net of ten million pins has fewer
 _COMMENT = re.compile(rb"(?:^|(?<=\s))#[^\n]*")
 _WORD = re.compile(rb'"[^"\n]*"|[^\s";]+;?|;|"')
+_ORIENTATION = {name.encode(): index for index, name in enumerate(ORIENTATIONS[:8])}
 _LARGEST = 1e12
 _SHOWN = 60  # letters of a word in a message
 
@@ -153,6 +154,16 @@ class StatementFile:
         if not math.isfinite(value) or abs(value) > _LARGEST:
             raise self.error(f"{what} {shown(word)!r} is out of range")
         return value
+
+    def orientation(self, word: bytes) -> int:
+        """Returns the index of an orientation's name.
+
+        Raises:
+            NetlistError: it is none.
+        """
+        if word not in _ORIENTATION:
+            raise self.error(f"{shown(word)!r} is not an orientation; known are {', '.join(ORIENTATIONS[:8])}")
+        return _ORIENTATION[word]
 
     def numerics(self, words: list[bytes], count: int, what: str) -> list[float]:
         """Returns the first words as numbers; parentheses are skipped.
