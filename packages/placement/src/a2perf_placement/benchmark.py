@@ -20,9 +20,7 @@ from a2perf.domains.circuit_training.netlists.netlist import (
     KIND_MACRO_PIN,
     KIND_PORT,
     KIND_STDCELL,
-    KINDS,
     ORIENTATIONS,
-    SIDES,
     Names,
     Netlist,
 )
@@ -212,9 +210,9 @@ class Benchmark:
         """
         from a2perf.domains.circuit_training.generated.design import Design
         from a2perf.domains.circuit_training.netlists.plc_file import Placed
+        from a2perf_placement.netlists.conversion import add_nodes
 
         netlist = self.netlist
-        names = list(netlist.names)
         settings = [
             "Routes per micron, hor : {:.9g}  ver : {:.9g}".format(*self.routes_per_micron),
             "Routes used by macros, hor : {:.9g}  ver : {:.9g}".format(*self.macro_routes_per_micron),
@@ -222,32 +220,13 @@ class Benchmark:
             *("Blockage : " + " ".join(f"{value:.9g}" for value in row) for row in self.blockages.tolist()),
         ]
         design = Design(self.name, (), self.canvas, self.grid, digits=17, settings=settings)
-        drives = {
-            int(netlist.net_pins[start]): [names[pin] for pin in netlist.net_pins[start + 1 : end]]
-            for start, end in zip(netlist.net_start[:-1].tolist(), netlist.net_start[1:].tolist(), strict=True)
-        }
-        for node, name in enumerate(names):
-            design.add(name, KINDS[netlist.kind[node]], drives.get(node, ()), **self._attributes(node, names))
+        add_nodes(design, netlist)
         for node in np.flatnonzero((self._placed == 1) & (netlist.kind != KIND_MACRO_PIN)).tolist():
             code = max(int(netlist.orientation[node]), 0)
             orientation = ORIENTATIONS[code] if netlist.kind[node] == KIND_MACRO else "-"
             x, y, fixed = float(netlist.x[node]), float(netlist.y[node]), bool(self._all_fixed[node])
             design.placement.append(Placed(node, x, y, orientation, fixed))
         return design.write(Path(tempfile.mkdtemp(prefix="benchmark-")))
-
-    def _attributes(self, node: int, names: list[str]) -> dict[str, float | str]:
-        netlist, kind = self.netlist, self.netlist.kind[node]
-        found: dict[str, float | str] = {"weight": float(netlist.weight[node])} if netlist.weight[node] != 1.0 else {}
-        if kind in (KIND_MACRO, KIND_STDCELL):
-            found |= {"width": float(netlist.width[node]), "height": float(netlist.height[node])}
-        if kind == KIND_MACRO_PIN:
-            found["macro_name"] = names[netlist.owner[node]]
-            found |= {"x_offset": float(netlist.x_offset[node]), "y_offset": float(netlist.y_offset[node])}
-        else:
-            found |= {"x": float(netlist.x[node]), "y": float(netlist.y[node])}
-        if kind == KIND_PORT and netlist.side[node] > 0:
-            found["side"] = SIDES[netlist.side[node]]
-        return found
 
 
 def placed_nodes(netlist: Netlist) -> Ints:

@@ -6,8 +6,6 @@ with one target are pooled per target, with their number as weight. Pins of soft
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,11 +15,11 @@ from a2perf.domains.circuit_training.netlists.netlist import (
     KIND_PORT,
     KIND_STDCELL,
     ORIENTATIONS,
-    SIDES,
     SOFT_PREFIX,
 )
 from a2perf.domains.circuit_training.netlists.plc_file import Placed
 from a2perf.errors import ConfigError
+from a2perf_placement.netlists.conversion import attributes_of
 from a2perf_placement.netlists.flat_design import FlatDesign
 from a2perf_placement.netlists.grouping import Grouping
 
@@ -33,19 +31,6 @@ DIGITS = 10
 """Significant digits of lengths: positions in large designs keep their last nanometre."""
 
 
-@dataclass(frozen=True)
-class ClusteredNets:
-    """What connects the groups.
-
-    Attributes:
-        weight: nets between groups, macros and ports, each with its weight.
-    """
-
-    weight: float
-    internal: int
-    left_out: int
-
-
 def clustered_design(
     flat: FlatDesign,
     grouping: Grouping,
@@ -53,7 +38,7 @@ def clustered_design(
     *,
     max_sinks: int,
     utilization: float = CELL_UTILIZATION,
-) -> tuple[Design, ClusteredNets]:
+) -> tuple[Design, ClusteredPins]:
     """Returns the clustered netlist with its initial placement, and what its nets stand for.
 
     Args:
@@ -68,11 +53,11 @@ def clustered_design(
     comment = [f"Imported from {flat.netlist.source}"]
     comment += ["Blockage : " + " ".join(f"{value:.{DIGITS}g}" for value in row) for row in flat.blockages.tolist()]
     design = Design(_word(flat.name), comment, flat.canvas, grid, digits=DIGITS)
-    nets = _ClusteredPins(flat, grouping, max_sinks)
+    nets = ClusteredPins(flat, grouping, max_sinks)
     _add_ports(design, flat, nets)
     _add_macros(design, flat, nets)
     _add_groups(design, flat, grouping, nets, utilization)
-    return design, ClusteredNets(nets.weight, nets.internal, nets.left_out)
+    return design, nets
 
 
 def _word(name: str) -> str:
@@ -80,13 +65,16 @@ def _word(name: str) -> str:
     return "_".join(name.split()) or "design"
 
 
-class _ClusteredPins:
+class ClusteredPins:
     """The nets of the flat netlist, sorted by what drives them after grouping.
 
     Attributes:
-        of_node: sinks of each port and macro pin that drives a net, with the net's weight.
+        of_node: sinks of each port and macro pin that drives a net.
         single: weight of each (group, target), summed over the nets with that one target.
         multi: targets and weight of each net of a group with several targets.
+        weight: nets between groups, macros and ports, each with its weight.
+        internal: number of nets inside of a group.
+        left_out: number of nets with too many sinks.
     """
 
     def __init__(self, flat: FlatDesign, grouping: Grouping, max_sinks: int) -> None:
@@ -106,7 +94,7 @@ class _ClusteredPins:
         targets = pairs[:, 1].tolist()
         weights = netlist.weight[drivers].tolist()
         owners = np.where(group[drivers] >= 0, group[drivers], -1).tolist()
-        self.of_node: dict[int, tuple[list[int], float]] = {}
+        self.of_node: dict[int, list[int]] = {}
         self.single: dict[int, dict[int, float]] = {}
         self.multi: dict[int, list[tuple[list[int], float]]] = {}
         self.left_out = int((~wanted).sum())
@@ -120,8 +108,7 @@ class _ClusteredPins:
             self.weight += weight
             if owner < 0:
                 node = int(drivers[index])
-                before, _ = self.of_node.get(node, ([], weight))
-                self.of_node[node] = (list(dict.fromkeys([*before, *ends])), weight)
+                self.of_node[node] = list(dict.fromkeys([*self.of_node.get(node, []), *ends]))
             elif len(ends) == 1:
                 pooled = self.single.setdefault(owner, {})
                 pooled[ends[0]] = pooled.get(ends[0], 0.0) + weight
@@ -136,49 +123,41 @@ class _ClusteredPins:
             self._names[one] if one < self._nodes else f"{_group_name(one - self._nodes)}/Pinput" for one in targets
         ]
 
-    def driven_by(self, node: int) -> tuple[list[str], dict[str, float]]:
-        """Returns what a port or macro pin drives, and the weight of its net if that is not 1."""
-        ends, weight = self.of_node.get(node, ([], 1.0))
-        return self.names(ends), {} if weight == 1.0 else {"weight": weight}
+    def driven_by(self, node: int) -> list[str]:
+        """Returns what a port or macro pin drives."""
+        return self.names(self.of_node.get(node, []))
 
 
 def _group_name(group: int) -> str:
     return f"{SOFT_PREFIX}{group + 1}"
 
 
-def _add_ports(design: Design, flat: FlatDesign, nets: _ClusteredPins) -> None:
+def _add_ports(design: Design, flat: FlatDesign, nets: ClusteredPins) -> None:
     netlist = flat.netlist
     for node in np.flatnonzero(netlist.kind == KIND_PORT).tolist():
-        x, y = float(netlist.x[node]), float(netlist.y[node])
-        drives, weight = nets.driven_by(node)
-        side = {"side": SIDES[netlist.side[node]]} if netlist.side[node] else {}
-        index = design.add(netlist.names[node], "PORT", drives, **side, x=x, y=y, **weight)
-        design.placement.append(Placed(index, x, y, "-", True))
+        index = design.add(netlist.names[node], "PORT", nets.driven_by(node), **attributes_of(netlist, node))
+        design.placement.append(Placed(index, float(netlist.x[node]), float(netlist.y[node]), "-", True))
 
 
-def _add_macros(design: Design, flat: FlatDesign, nets: _ClusteredPins) -> None:
+def _add_macros(design: Design, flat: FlatDesign, nets: ClusteredPins) -> None:
     netlist = flat.netlist
     macros = np.flatnonzero(netlist.kind == KIND_MACRO).tolist()
     pins_of: dict[int, list[int]] = {macro: [] for macro in macros}
     for pin in np.flatnonzero(netlist.owner >= 0).tolist():
         pins_of[int(netlist.owner[pin])].append(pin)
     for macro in macros:
-        name, turned = netlist.names[macro], ORIENTATIONS[netlist.orientation[macro]]
-        place: dict[str, float] = {}
-        if netlist.has_location[macro]:
-            place = {"x": float(netlist.x[macro]), "y": float(netlist.y[macro])}
-        size = {"width": float(netlist.width[macro]), "height": float(netlist.height[macro])}
-        index = design.add(name, "MACRO", (), orientation=turned, **size, **place)
+        index = design.add(netlist.names[macro], "MACRO", (), **attributes_of(netlist, macro))
         # Unplaced macros start in the middle: the engine's initial run of forces moves them from there.
-        x, y = place.get("x", flat.canvas[0] / 2.0), place.get("y", flat.canvas[1] / 2.0)
+        x, y = flat.canvas[0] / 2.0, flat.canvas[1] / 2.0
+        if netlist.has_location[macro]:
+            x, y = float(netlist.x[macro]), float(netlist.y[macro])
+        turned = ORIENTATIONS[netlist.orientation[macro]]
         design.placement.append(Placed(index, x, y, turned, bool(flat.fixed[macro])))
         for pin in pins_of[macro]:
-            drives, weight = nets.driven_by(pin)
-            offset = {"x_offset": float(netlist.x_offset[pin]), "y_offset": float(netlist.y_offset[pin])}
-            design.add(netlist.names[pin], "MACRO_PIN", drives, macro_name=name, **offset, **weight)
+            design.add(netlist.names[pin], "MACRO_PIN", nets.driven_by(pin), **attributes_of(netlist, pin))
 
 
-def _add_groups(design: Design, flat: FlatDesign, grouping: Grouping, nets: _ClusteredPins, utilization: float) -> None:
+def _add_groups(design: Design, flat: FlatDesign, grouping: Grouping, nets: ClusteredPins, utilization: float) -> None:
     netlist = flat.netlist
     cells = np.flatnonzero(netlist.kind == KIND_STDCELL)
     group, area = grouping.group[cells], (netlist.width * netlist.height)[cells]
