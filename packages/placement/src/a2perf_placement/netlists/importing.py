@@ -1,7 +1,7 @@
 """From a netlist of another tool to a folder that is a task: reading, choice of grid, grouping, writing.
 
 The folder holds the clustered netlist, the initial placement, gin files for runs, and a record of the import that
-`save_placement_pnr` needs to write placements back.
+`save_task_placement_pnr` needs to write placements back.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf.domains.circuit_training.generated.design import NETLIST_NAME, PLACEMENT_NAME
+from a2perf.domains.circuit_training.generated.design import NETLIST_NAME
 from a2perf.domains.circuit_training.netlists.netlist import (
     KIND_MACRO,
     KIND_PORT,
@@ -29,7 +29,7 @@ from a2perf.domains.circuit_training.netlists.netlist import (
 from a2perf.domains.circuit_training.netlists.netlist_reader import read_netlist
 from a2perf.domains.circuit_training.netlists.plc_file import read_header, read_placement
 from a2perf.errors import ConfigError
-from a2perf.storage import sha256_of
+from a2perf.storage import sha256_of, write_record
 from a2perf_placement.netlists.bookshelf import bookshelf_files, read_bookshelf
 from a2perf_placement.netlists.clustering import CELL_UTILIZATION, clustered_design
 from a2perf_placement.netlists.def_reader import read_def
@@ -39,10 +39,10 @@ from a2perf_placement.netlists.grouping import Grouping, GroupingSettings, group
 from a2perf_placement.netlists.lef import read_lef
 from a2perf_placement.netlists.statements import Progress
 from a2perf_placement.netlists.task_files import (
+    RECORD_NAME,
     ImportedMacro,
     ImportRecord,
     write_gin_files,
-    write_import_record,
 )
 
 _MAX_GRID = 128  # of the environment's observations
@@ -174,14 +174,16 @@ def import_netlist(
         columns=grid[0],
         rows=grid[1],
         macros={
-            flat.netlist.names[node]: ImportedMacro(component=component, master=flat.masters.get(node, ""))
-            for node, component in _components(flat).items()
+            (name := flat.netlist.names[node]): ImportedMacro(
+                component=flat.components.get(node, name), master=flat.masters.get(node, "")
+            )
+            for node in np.flatnonzero(kind == KIND_MACRO).tolist()
         },
         counts=counts,
         notes=[*flat.notes, *_warnings(flat, grouping.count, nets.left_out, settings.max_sinks, macros, utilization)],
     )
     write_gin_files(folder)
-    write_import_record(folder, record)
+    write_record(folder / RECORD_NAME, record)
     return ImportedTask(folder, record, timed.finish(), flat, grouping)
 
 
@@ -272,12 +274,6 @@ def _lying_sizes(netlist: Netlist) -> NDArray[np.float64]:
     return lying
 
 
-def _components(flat: FlatDesign) -> dict[int, str]:
-    """Returns the name of each hard macro in the source, by node."""
-    nodes = np.flatnonzero(flat.netlist.kind == KIND_MACRO).tolist()
-    return {node: flat.components.get(node, flat.netlist.names[node]) for node in nodes}
-
-
 def _check_grid(grid: tuple[int, int] | None) -> None:
     if grid is not None and not all(1 <= lines <= _MAX_GRID for lines in grid):
         raise ConfigError(f"a grid of {grid[0]} x {grid[1]}", hint=f"give 1 to {_MAX_GRID} columns and rows")
@@ -320,7 +316,3 @@ def _warnings(
     if soft + len(macros) > _MAX_NODES:
         notes.append(f"more than {_MAX_NODES} macros: raise ObservationConfig.max_num_nodes in gin")
     return notes
-
-
-assert ORIENTATIONS[0] == "N"  # what unplaced macros get
-assert PLACEMENT_NAME.endswith(".plc")

@@ -11,16 +11,16 @@ from pathlib import Path
 
 import numpy as np
 
+from a2perf.domains.arguments import refuse_unknown
 from a2perf.domains.circuit_training.engine.placement_cost import PlacementCost
 from a2perf.domains.circuit_training.generated.design import NETLIST_NAME, PLACEMENT_NAME
 from a2perf.domains.circuit_training.netlists.netlist import ORIENTATIONS
-from a2perf.errors import ConfigError, did_you_mean
-from a2perf.storage import write_atomic
-from a2perf_placement.netlists.task_files import RECORD_NAME, ImportRecord, read_import_record
+from a2perf.errors import ConfigError
+from a2perf.storage import read_record, write_atomic
+from a2perf_placement.netlists.task_files import RECORD_NAME, ImportRecord
 
 TOOLS = ("openroad", "innovus")
 _TURNS = dict(zip(ORIENTATIONS, ("R0", "R180", "MY", "MX", "R270", "R90", "MYR90", "MXR90", "R0"), strict=True))
-_DEF_TURNS = ORIENTATIONS[:8]
 
 
 @dataclass(frozen=True)
@@ -42,21 +42,22 @@ class PlacedMacro:
     fixed: bool
 
 
-def save_placement_pnr(
-    plc: PlacementCost,
+def save_task_placement_pnr(
+    folder: str | Path,
     path: str | Path,
+    placement: str | Path | None = None,
     *,
-    record: ImportRecord | None = None,
     tool: str = "openroad",
     units: int = 1000,
     snap: tuple[float, float] | None = None,
     fix: bool = True,
 ) -> list[PlacedMacro]:
-    """Writes the placed hard macros of an engine for a place-and-route tool.
+    """Writes the hard macros of an imported task for a place-and-route tool.
 
     Args:
+        folder: folder of the task; its record gives the origin, the names and the library cells of the source.
         path: file to write: ``.def``, or ``.tcl`` with one command per macro.
-        record: of the import; gives the origin, the names and the library cells of the source.
+        placement: ``.plc`` file; the folder's initial placement by default.
         tool: ``"openroad"`` or ``"innovus"``, for Tcl.
         units: database units per um; positions are rounded to them, 1..100000.
         snap: grid for lower left corners in x and y, um, from the origin of the source; a site for example.
@@ -67,19 +68,27 @@ def save_placement_pnr(
 
     Raises:
         ConfigError: unknown ending, tool or units, or a DEF file without library cells.
+        UserError: the folder is not an imported task, or the placement does not belong to it.
         OSError: the file cannot be written.
     """
-    path = Path(path)
+    folder, path = Path(folder), Path(path)
     if path.suffix not in (".def", ".tcl"):
         raise ConfigError(f"{path.name} ends with neither .def nor .tcl", hint="choose one of these endings")
-    if tool not in TOOLS:
-        raise ConfigError(
-            f"{tool!r} is not a tool{did_you_mean(tool, TOOLS)}", hint=f"choose one of: {', '.join(TOOLS)}"
-        )
+    refuse_unknown([tool], TOOLS, "a tool")
     if not 1 <= units <= 100_000:
         raise ConfigError(f"units is {units!r}, out of its range", hint="give database units per um, 1 to 100000")
     if snap is not None and not min(snap) > 0.0:
         raise ConfigError(f"snap is {snap!r}", hint="give two positive lengths in um")
+    if not (folder / RECORD_NAME).is_file():
+        raise ConfigError(
+            f"{folder} has no {RECORD_NAME}", hint="name a folder that `a2perf data netlist import` wrote"
+        )
+    record = read_record(folder / RECORD_NAME, ImportRecord)
+    plc = PlacementCost(str(folder / NETLIST_NAME))
+    plc.set_canvas_boundary_check(False)
+    plc.set_canvas_size(record.canvas_width, record.canvas_height)
+    plc.set_placement_grid(record.columns, record.rows)
+    plc.restore_placement(str(folder / PLACEMENT_NAME if placement is None else placement))
     macros = list(_placed_macros(plc, record, units, snap, fix))
     if path.suffix == ".def":
         nameless = [macro.component for macro in macros if not macro.master]
@@ -88,52 +97,20 @@ def save_placement_pnr(
                 f"the library cell of {nameless[0]!r} is unknown, and DEF needs it",
                 hint="write a .tcl file, or import the design from LEF and DEF",
             )
-        text = _def_text(plc, record, macros, units)
+        text = _def_text(record, macros, units)
     else:
-        text = "\n".join(_tcl_lines(plc, macros, tool, path.name)) + "\n"
+        text = "\n".join(_tcl_lines(record.design, macros, tool, path.name)) + "\n"
     write_atomic(path, text)
     return macros
 
 
-def save_task_placement_pnr(
-    folder: str | Path, path: str | Path, placement: str | Path | None = None, **options: object
-) -> list[PlacedMacro]:
-    """Writes a placement of an imported task for a place-and-route tool.
-
-    Args:
-        path: file to write, as in `save_placement_pnr`.
-        placement: ``.plc`` file; the folder's initial placement by default.
-        **options: further arguments of `save_placement_pnr`.
-
-    Returns:
-        The macros that were written.
-
-    Raises:
-        UserError: the folder is not an imported task, or the placement does not belong to it.
-    """
-    folder = Path(folder)
-    if not (folder / RECORD_NAME).is_file():
-        raise ConfigError(
-            f"{folder} has no {RECORD_NAME}", hint="name a folder that `a2perf data netlist import` wrote"
-        )
-    record = read_import_record(folder)
-    plc = PlacementCost(str(folder / NETLIST_NAME))
-    plc.set_canvas_boundary_check(False)
-    plc.set_canvas_size(record.canvas_width, record.canvas_height)
-    plc.set_placement_grid(record.columns, record.rows)
-    plc.set_block_name(record.design)
-    plc.restore_placement(str(folder / PLACEMENT_NAME if placement is None else placement))
-    return save_placement_pnr(plc, path, record=record, **options)  # type: ignore[arg-type]
-
-
 def _placed_macros(
-    plc: PlacementCost, record: ImportRecord | None, units: int, snap: tuple[float, float] | None, fix: bool
+    plc: PlacementCost, record: ImportRecord, units: int, snap: tuple[float, float] | None, fix: bool
 ) -> Iterator[PlacedMacro]:
-    origin = (0.0, 0.0) if record is None else (record.origin_x, record.origin_y)
     for node in plc.hard_macro_indices[plc.state.placed[plc.hard_macro_indices] != 0].tolist():
         name = plc.get_node_name(node)
-        known = record.macros.get(name) if record is not None else None
-        corner = plc.node_boxes([node])[0][:2] + np.array(origin)
+        known = record.macros.get(name)
+        corner = plc.node_boxes([node])[0][:2] + np.array([record.origin_x, record.origin_y])
         if snap is not None:
             corner = np.round(corner / np.array(snap)) * np.array(snap)
         x, y = (np.round(corner * units) / units).tolist()
@@ -143,20 +120,20 @@ def _placed_macros(
             master=known.master if known else "",
             x=x,
             y=y,
-            orientation=turned if turned in _DEF_TURNS else "N",
+            orientation=turned if turned in ORIENTATIONS[:8] else "N",
             fixed=fix or plc.is_node_fixed(node),
         )
 
 
-def _def_text(plc: PlacementCost, record: ImportRecord | None, macros: list[PlacedMacro], units: int) -> str:
-    width, height = plc.get_canvas_width_height()
-    origin = (0.0, 0.0) if record is None else (record.origin_x, record.origin_y)
-    corners = [round(value * units) for value in (*origin, origin[0] + width, origin[1] + height)]
+def _def_text(record: ImportRecord, macros: list[PlacedMacro], units: int) -> str:
+    low_x, low_y = record.origin_x, record.origin_y
+    box = (low_x, low_y, low_x + record.canvas_width, low_y + record.canvas_height)
+    corners = [round(value * units) for value in box]
     lines = [
         "VERSION 5.8 ;",
         'DIVIDERCHAR "/" ;',
         'BUSBITCHARS "[]" ;',
-        f"DESIGN {plc.get_block_name()} ;",
+        f"DESIGN {record.design} ;",
         f"UNITS DISTANCE MICRONS {units} ;",
         f"DIEAREA ( {corners[0]} {corners[1]} ) ( {corners[2]} {corners[3]} ) ;",
         f"COMPONENTS {len(macros)} ;",
@@ -168,8 +145,8 @@ def _def_text(plc: PlacementCost, record: ImportRecord | None, macros: list[Plac
     return "\n".join([*lines, "END COMPONENTS", "END DESIGN", ""])
 
 
-def _tcl_lines(plc: PlacementCost, macros: list[PlacedMacro], tool: str, name: str) -> Iterator[str]:
-    yield f"# {name}: {len(macros)} macros of {plc.get_block_name()} for {tool}; lower left corners in um"
+def _tcl_lines(design: str, macros: list[PlacedMacro], tool: str, name: str) -> Iterator[str]:
+    yield f"# {name}: {len(macros)} macros of {design} for {tool}; lower left corners in um"
     for macro in macros:
         # Braces keep Tcl from reading the brackets of a bus as a command.
         component = "{" + macro.component.replace("\\", "") + "}"

@@ -7,11 +7,10 @@ from pathlib import Path
 import msgspec
 
 from a2perf.records import SCHEMA, Record
-from a2perf.storage import read_record, write_atomic, write_record
+from a2perf.storage import write_atomic
 
 RECORD_NAME = "import.json"
 _ENVIRONMENT = "CircuitTraining-Generated-v0"
-_MODES = {"train": "TRAIN", "inference": "INFERENCE"}
 
 
 class ImportedMacro(Record, kw_only=True):
@@ -49,29 +48,15 @@ class ImportRecord(Record, kw_only=True):
     schema: int = SCHEMA
 
 
-def write_import_record(folder: Path, record: ImportRecord) -> None:
-    """Writes the record of an import into its folder."""
-    write_record(folder / RECORD_NAME, record)
-
-
-def read_import_record(folder: Path) -> ImportRecord:
-    """Returns the record of an imported task.
-
-    Raises:
-        UserError: the folder has no readable record.
-    """
-    return read_record(folder / RECORD_NAME, ImportRecord)
-
-
 def write_gin_files(folder: Path) -> None:
     """Writes ``train.gin`` and ``inference.gin``, which set the environment to the folder's design."""
     where = str(folder.resolve()).replace("\\", "\\\\").replace("'", "\\'")
-    for mode, constant in _MODES.items():
+    for mode in ("train", "inference"):
         lines = [
             f"# {mode.capitalize()} on an imported netlist; after moving the folder, correct the path.",
             "import a2perf.submission.submission_util",
             "",
-            f"Submission.mode = %BenchmarkMode.{constant}",
+            f"Submission.mode = %BenchmarkMode.{mode.upper()}",
             "Submission.domain = %BenchmarkDomain.CIRCUIT_TRAINING",
         ]
         if mode == "inference":
