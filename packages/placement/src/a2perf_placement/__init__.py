@@ -23,7 +23,7 @@ DOMAIN = Domain(
     environments=(
         Environment(
             id=ENV_ID,
-            entry_point="a2perf_placement.environment:create_macro_placement_environment",
+            entry_point="a2perf_placement.environment:MacroPlacementEnv",
             kwargs={"design": "toy_macro_stdcell"},
             title="Macro placement",
             summary="place a whole design with one action, scored by the public evaluator's conventions",

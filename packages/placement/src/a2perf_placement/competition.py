@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from a2perf import assets
+from a2perf.domains.arguments import refuse_unknown
 from a2perf.domains.circuit_training import ARIANE, held_out_tasks
 from a2perf.domains.circuit_training.errors import ArgumentError
 from a2perf.domains.circuit_training.generated.designs import folder_files
 from a2perf.domains.competition_profile import CompetitionProfile, ProfileSetting
 from a2perf.domains.registry import HeldOutTask
-from a2perf.errors import did_you_mean
 from a2perf_placement.netlists.importing import NetlistSource, import_netlist
 
 ENV_ID = "CircuitTraining-MacroPlacement-v0"
@@ -63,26 +63,17 @@ def public_tasks(settings: Mapping[str, Any]) -> list[HeldOutTask]:
         ArgumentError: ``designs`` names another one.
     """
     wanted = [name.strip() for name in str(settings["designs"]).split(",") if name.strip()]
-    if unknown := [name for name in wanted if name not in _PUBLIC]:
-        raise ArgumentError(
-            f"{unknown[0]!r} is not a design of the profile{did_you_mean(unknown[0], _PUBLIC)}",
-            hint=f"give some of {', '.join(_PUBLIC)}, separated by commas",
-        )
+    hint = f"give some of {', '.join(_PUBLIC)}, separated by commas"
+    refuse_unknown(wanted, _PUBLIC, "a design of the profile", hint=hint, error=ArgumentError)
     shared, macros = environment_arguments(settings), int(settings["generated_macros"])
-    here = {
-        "ariane_twin": True,
-        "ariane": len(assets.available(ARIANE.values())) == len(ARIANE),
-        "generated": True,
-    }
-    specs: dict[str, dict[str, Any]] = {"generated": {"num_macros": macros, "seed": 0}}
-    return [
-        _task(
-            f"place_{name}_{macros}" if name == "generated" else f"place_{name}",
-            {"design": name, **specs.get(name, {}), **shared},
-        )
-        for name in wanted
-        if here[name]
-    ]
+    tasks = []
+    for name in wanted:
+        if name == "generated":
+            spec = {"design": name, "num_macros": macros, "seed": 0}
+            tasks.append(_task(f"place_generated_{macros}", {**spec, **shared}))
+        elif name != "ariane" or len(assets.available(ARIANE.values())) == len(ARIANE):
+            tasks.append(_task(f"place_{name}", {"design": name, **shared}))
+    return tasks
 
 
 def secret_tasks(count: int, seed: int, settings: Mapping[str, Any]) -> list[HeldOutTask]:

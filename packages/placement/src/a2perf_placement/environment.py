@@ -6,6 +6,7 @@ inference with one action, and seeds, limits, costs and reports are those of eve
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from pathlib import Path
 from typing import Any, ClassVar
@@ -18,18 +19,12 @@ from numpy.typing import NDArray
 
 from a2perf.domains.arguments import EpisodeOverError, one_of
 from a2perf.domains.circuit_training.arguments import refuse_unknown_specification, resolve_files
-from a2perf.domains.circuit_training.engine.cost_model import CostWeights
 from a2perf.domains.circuit_training.engine.placement_cost import PlacementCost, exact_placement
 from a2perf.domains.circuit_training.errors import ArgumentError
 from a2perf.domains.circuit_training.netlists.netlist import KIND_MACRO, KIND_MACRO_PIN, KIND_STDCELL, ORIENTATIONS
 from a2perf.domains.circuit_training.rendering import PlacementPicture
 from a2perf_placement.action_space import NO_CLAIM, Action, PlacementSpace
-from a2perf_placement.benchmark import (
-    NODE_COLUMNS,
-    Benchmark,
-    Observation,
-    placed_nodes,
-)
+from a2perf_placement.benchmark import NODE_COLUMNS, Benchmark, Observation, placed_nodes
 from a2perf_placement.incremental import evaluate_placement
 from a2perf_placement.placers import random_placement
 from a2perf_placement.profiles import cost_profile, engine_from_header
@@ -96,14 +91,9 @@ class MacroPlacementEnv(gymnasium.Env[Observation, Action], EzPickle):
         for name, value in (("overlap_tolerance", overlap_tolerance), ("time_limit_s", time_limit_s)):
             if not 0.0 <= float(value) < float("inf"):
                 raise ArgumentError(f"{name} is {value!r}", hint="give a finite number from 0 on")
-        default = cost_profile(profile).weights
-        weights = (
-            ("wirelength", wirelength_weight),
-            ("density", density_weight),
-            ("congestion", congestion_weight),
-        )
-        chosen = {name: getattr(default, name) if value is None else value for name, value in weights}
-        self._profile = cost_profile(profile, CostWeights(**chosen))
+        weights = {"wirelength": wirelength_weight, "density": density_weight, "congestion": congestion_weight}
+        chosen = {name: value for name, value in weights.items() if value is not None}
+        self._profile = cost_profile(profile, dataclasses.replace(cost_profile(profile).weights, **chosen))
         self.render_mode = render_mode
         self._allowed = ORIENTATION_RULES[orientations]
         self._tolerance, self._time_limit_s = float(overlap_tolerance), float(time_limit_s)
@@ -243,11 +233,6 @@ class MacroPlacementEnv(gymnasium.Env[Observation, Action], EzPickle):
             "profile": np.frombuffer(self._profile.name.encode(), np.uint8).copy(),
         }
         return {name: np.ascontiguousarray(array) for name, array in own.items()}
-
-
-def create_macro_placement_environment(**kwargs: Any) -> MacroPlacementEnv:
-    """Makes the environment."""
-    return MacroPlacementEnv(**kwargs)
 
 
 def _random_action(benchmark: Benchmark, generator: np.random.Generator) -> Action:

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from a2perf.domains.arguments import refuse_unknown
 from a2perf.domains.circuit_training.generated.design_plan import in_rows
 from a2perf.domains.circuit_training.netlists.connectivity import hilbert_positions, rent_nets
 from a2perf.errors import ConfigError
@@ -86,8 +87,7 @@ def write_flat_design(spec: FlatSpec, folder: str | Path, kind: str = "lefdef") 
         ConfigError: unknown kind.
         OSError: a file cannot be written.
     """
-    if kind not in _FORMATS:
-        raise ConfigError(f"{kind!r} is not a format", hint=f"choose one of: {', '.join(_FORMATS)}")
+    refuse_unknown([kind], _FORMATS, "a format")
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     plan = _FlatPlan(spec)
@@ -148,6 +148,12 @@ class _FlatPlan:
     def input_ports(self) -> int:
         """Number of ports that drive; the others receive, one net each."""
         return self.spec.ports // 2
+
+    @property
+    def port_names(self) -> list[str]:
+        """Names of the ports, those that drive first."""
+        driving, receiving = range(self.input_ports), range(self.spec.ports - self.input_ports)
+        return [*(f"in[{k}]" for k in driving), *(f"out[{k}]" for k in receiving)]
 
     def nets(self) -> Iterator[tuple[str, str, list[int]]]:
         """Yields the driver's component and pin (``PIN`` for ports) and the nodes of the sinks of each net."""
@@ -243,10 +249,8 @@ def _def(plan: _FlatPlan) -> Iterator[str]:
     for index, (kind, (x, y)) in enumerate(zip(plan.cell_kind.tolist(), plan.cells.tolist(), strict=True)):
         yield f"- c{index} GATE_X{_CELL_SITES[kind]} + PLACED ( {_dbu(x)} {_dbu(y)} ) N ;"
     yield f"END COMPONENTS\nPINS {spec.ports} ;"
-    for index, (x, y) in enumerate(plan.ports.tolist()):
-        driving = index < plan.input_ports
-        name = f"in[{index}]" if driving else f"out[{index - plan.input_ports}]"
-        yield f"- {name} + NET n_{name} + DIRECTION {'INPUT' if driving else 'OUTPUT'} + USE SIGNAL"
+    for name, (x, y) in zip(plan.port_names, plan.ports.tolist(), strict=True):
+        yield f"- {name} + NET n_{name} + DIRECTION {'INPUT' if name.startswith('in') else 'OUTPUT'} + USE SIGNAL"
         yield f"  + LAYER metal1 ( -35 0 ) ( 35 70 ) + PLACED ( {_dbu(x)} {_dbu(y)} ) N ;"
     yield f"END PINS\nNETS {plan.num_nets} ;"
     for index, ends in enumerate(plan.ends()):
@@ -266,11 +270,6 @@ def _bookshelf(plan: _FlatPlan) -> dict[str, Iterator[str]]:
     }
 
 
-def _bookshelf_names(plan: _FlatPlan) -> list[str]:
-    receiving = plan.spec.ports - plan.input_ports
-    return [f"in[{k}]" for k in range(plan.input_ports)] + [f"out[{k}]" for k in range(receiving)]
-
-
 def _bookshelf_nodes(plan: _FlatPlan) -> Iterator[str]:
     spec = plan.spec
     yield f"UCLA nodes 1.0\nNumNodes : {spec.cells + spec.macros + spec.ports}\nNumTerminals : {spec.ports}"
@@ -278,7 +277,7 @@ def _bookshelf_nodes(plan: _FlatPlan) -> Iterator[str]:
         yield f"c{index} {_CELL_SITES[kind] * SITE:.6g} {ROW_HEIGHT}"
     for index, kind in enumerate(plan.macro_kind.tolist()):
         yield f"ram/m{index} {_MACRO_SHAPES[kind][0]} {_MACRO_SHAPES[kind][1]}"
-    for name in _bookshelf_names(plan):
+    for name in plan.port_names:
         yield f"{name} 0 0 terminal"
 
 
@@ -288,7 +287,7 @@ def _bookshelf_places(plan: _FlatPlan) -> Iterator[str]:
         yield f"c{index} {x:.6f} {y:.6f} : N"
     for index, (x, y) in enumerate(plan.macros.tolist()):
         yield f"ram/m{index} {x:.6f} {y:.6f} : N"
-    for name, (x, y) in zip(_bookshelf_names(plan), plan.ports.tolist(), strict=True):
+    for name, (x, y) in zip(plan.port_names, plan.ports.tolist(), strict=True):
         yield f"{name} {x:.6f} {y:.6f} : N /FIXED"
 
 

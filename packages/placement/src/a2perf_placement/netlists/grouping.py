@@ -118,17 +118,14 @@ class Hypergraph:
 
     def cut(self, part: Ints) -> int:
         """Returns how many nets have vertices in several parts."""
-        return int((self._extreme(np.minimum, part) != self._extreme(np.maximum, part)).sum())
+        return int((self.extreme(np.minimum, part) != self.extreme(np.maximum, part)).sum())
 
-    def _extreme(self, reduce: np.ufunc, values: Ints) -> Ints:
+    def extreme(self, reduce: np.ufunc, values: Ints) -> Ints:
+        """Returns the least or largest value (``np.minimum`` or ``np.maximum``) of each net's vertices."""
         if len(self.pins) == 0:
             return np.zeros(0, np.int64)
         found: Ints = reduce.reduceat(values[self.pins], self.starts[:-1])
         return found
-
-    def least(self, values: Ints) -> Ints:
-        """Returns the least value of each net's vertices."""
-        return self._extreme(np.minimum, values)
 
 
 def group_cells(
@@ -215,9 +212,9 @@ def _sides(netlist: Netlist, ports: Ints, canvas: tuple[float, float]) -> Ints:
 def _with_neighbours(graph: Hypergraph, fixed: Ints, cells: NDArray[np.bool_]) -> Ints:
     """Returns the fixed groups with the cells that share a net with them; of several groups the first takes a cell."""
     none = np.iinfo(np.int64).max
-    net_group = graph.least(np.where(fixed >= 0, fixed, none))
+    net_group = graph.extreme(np.minimum, np.where(fixed >= 0, fixed, none))
     found = np.full(len(fixed), none)
-    np.minimum.at(found, graph.pins, np.repeat(net_group, np.diff(graph.starts)))
+    np.minimum.at(found, graph.pins, net_group[graph.net_of_pin])
     return np.where(cells & (fixed < 0) & (found < none), found, fixed)
 
 

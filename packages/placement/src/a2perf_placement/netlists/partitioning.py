@@ -30,7 +30,6 @@ def partition(
     *,
     imbalance: float,
     seed: int,
-    weights: Ints | None = None,
 ) -> Ints:
     """Returns the part of each vertex; few nets have vertices of several parts.
 
@@ -39,7 +38,6 @@ def partition(
         parts: number of parts, at least 1.
         fixed: part of each vertex that is fixed, -1 for the others, shape (vertices,).
         imbalance: how much larger than the mean a part may be.
-        weights: of the nets; 1 by default.
 
     Raises:
         MissingDependency: Mt-KaHyPar is not installed.
@@ -60,7 +58,7 @@ def partition(
         len(edges),
         edges,
         [1] * vertices,
-        [1] * len(edges) if weights is None else weights.tolist(),
+        [1] * len(edges),
     )
     if (fixed >= 0).any():
         graph.add_fixed_vertices(fixed.tolist(), parts)

@@ -174,7 +174,6 @@ def _draw_points(axes: Axes, across: Values, costs: Values, colour: str) -> None
 
 def _draw_placement(axes: Axes, plc: PlacementCost) -> None:
     from matplotlib.collections import PolyCollection
-    from matplotlib.colors import to_rgb
 
     width, height = plc.get_canvas_width_height()
     state = plc.state
@@ -186,9 +185,7 @@ def _draw_placement(axes: Axes, plc: PlacementCost) -> None:
         columns = np.clip([round(box[at] / width * _SOFT_PIXELS) for at in (0, 2)], 0, _SOFT_PIXELS)
         rows = np.clip([round(box[at] / height * _SOFT_PIXELS) for at in (1, 3)], 0, _SOFT_PIXELS)
         shade[rows[0] : max(rows[1], rows[0] + 1), columns[0] : max(columns[1], columns[0] + 1)] += 1.0
-    opacity = 1.0 - 0.72**shade
-    picture = np.empty((*shade.shape, 4))
-    picture[..., :3], picture[..., 3] = to_rgb(INK["muted"]), opacity
+    picture = _shaded(1.0 - 0.72**shade, INK["muted"])
     axes.imshow(picture, origin="lower", extent=(0, width, 0, height), interpolation="nearest", aspect="equal")
     hard = state.hard[state.placed[state.hard] == 1]
     if hard.size:
