@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 
 from a2perf.domains.quadruped_locomotion.environment import build_imitation_env
 from a2perf.domains.quadruped_locomotion.vector import ThreadedVectorEnv
-from a2perf_baselines.quadruped_locomotion.mujoco_batch import CompletedEpisodes, RobotStep
+from a2perf_baselines.learning.batch import BatchStep
+from a2perf_baselines.quadruped_locomotion.mujoco_batch import CompletedEpisodes
 from a2perf_baselines.quadruped_locomotion.residual_control import ResidualControl, ResidualControlWrapper
 
 
 class BulletRobots:
-    """Robots that step together; implements ``learning.torch.ppo.BatchEnvironment``.
+    """Robots that step together; implements ``learning.batch.BatchEnvironment``.
 
     Episodes begin and fall as in test mode, with the nominal robot. The value sees no more than the policy.
 
@@ -57,7 +58,7 @@ class BulletRobots:
         self._returns[:], self._lengths[:] = 0.0, 0
         return self._observations(observations)
 
-    def step(self, actions: NDArray[Any]) -> RobotStep:
+    def step(self, actions: NDArray[Any]) -> BatchStep:
         """Steps each robot; ``actions`` has the shape (n, 12)."""
         observations, rewards, terminated, truncated, infos = self._envs.step(actions)
         self._returns += rewards
@@ -72,7 +73,7 @@ class BulletRobots:
         if len(rows):
             final = self._observations(np.stack([infos["final_obs"][row] for row in rows]))
         scaled = (rewards * self.reward_scale).astype(np.float32)
-        return RobotStep(self._observations(observations), scaled, terminated, cut_off, final, rows)
+        return BatchStep(self._observations(observations), scaled, terminated, cut_off, final, rows)
 
     def close(self) -> None:
         """Closes the simulations."""

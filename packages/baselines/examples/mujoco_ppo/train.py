@@ -27,8 +27,9 @@ from model import RobotPolicy
 from a2perf.domains.arguments import one_of
 from a2perf.submission.participant.adapters.origin import record_environment
 from a2perf_baselines import learning
+from a2perf_baselines.learning.batch import BatchStep
 from a2perf_baselines.learning.torch.ppo import PPO, PPOSettings, Update
-from a2perf_baselines.quadruped_locomotion.mujoco_batch import MuJoCoBatch, RobotStep, Variation
+from a2perf_baselines.quadruped_locomotion.mujoco_batch import MuJoCoBatch, Variation
 from a2perf_baselines.quadruped_locomotion.residual_control import ResidualControl
 
 CURVE = "curve.csv"
@@ -118,7 +119,7 @@ class TrainingRobots(MuJoCoBatch):
 
     reward_scale = 1.0
 
-    def step(self, actions: Any) -> RobotStep:
+    def step(self, actions: Any) -> BatchStep:
         """Steps each robot."""
         result = super().step(actions)
         np.multiply(result.rewards, np.float32(self.reward_scale), out=result.rewards)

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
+from a2perf_baselines.learning.batch import BatchStep
 from a2perf_baselines.learning.torch.ppo import (
     PPO,
     ActorCritic,
-    BatchStep,
     PPOSettings,
     RunningNormalization,
 )

@@ -35,6 +35,7 @@ from a2perf.domains.quadruped_locomotion.physics.robot import (
 from a2perf.domains.quadruped_locomotion.rules import LONGEST_EPISODE
 from a2perf.domains.quadruped_locomotion.sensors import OBSERVATION_SIZE
 from a2perf.errors import MissingDependency
+from a2perf_baselines.learning.batch import BatchStep
 from a2perf_baselines.quadruped_locomotion.mujoco_batch_arrays import (
     SimulationThread,
     World,
@@ -66,28 +67,6 @@ class Variation:
     mixed_ages: bool = False
 
 
-@dataclass(frozen=True)
-class RobotStep:
-    """What a step returns; the arrays are written again by the next step.
-
-    Attributes:
-        observations: ``policy``, float32, shape (n, 148) or (n, 160), see ``ResidualControl.observe``, and
-            ``privileged``, float32, shape (n, 20); if an episode ended, those of the next one.
-        rewards: float32, shape (n,).
-        terminated: bool, shape (n,).
-        truncated: bool, shape (n,): cut off, and not terminated as well.
-        final_observations: of the last states of the episodes that were cut off; None if none was.
-        final_indices: their robots, int64, shape (k,).
-    """
-
-    observations: dict[str, NDArray[np.float32]]
-    rewards: NDArray[np.float32]
-    terminated: NDArray[np.bool_]
-    truncated: NDArray[np.bool_]
-    final_observations: dict[str, NDArray[np.float32]] | None = None
-    final_indices: NDArray[np.int64] | None = None
-
-
 @dataclass
 class CompletedEpisodes:
     """Complete episodes since they were last taken."""
@@ -97,7 +76,7 @@ class CompletedEpisodes:
 
 
 class MuJoCoBatch:
-    """Robots that step together; implements ``learning.torch.ppo.BatchEnvironment``.
+    """Robots that step together; implements ``learning.batch.BatchEnvironment``.
 
     Args:
         clip: see ``QuadrupedLocomotionEnv``; one clip, not a family.
@@ -105,6 +84,9 @@ class MuJoCoBatch:
         variation: what differs between episodes.
         threads: that step them; the results do not depend on it.
         autoreset: begin the next episode of a robot in the step in which one ended.
+
+    Observations are ``policy``, float32, shape (n, 148) or (n, 160), see ``ResidualControl.observe``, and
+    ``privileged``, float32, shape (n, 20). The next step writes the arrays again.
 
     Attributes:
         episodes: complete episodes; the caller may clear it.
@@ -216,7 +198,7 @@ class MuJoCoBatch:
         self.episodes = CompletedEpisodes()
         return self.observations
 
-    def step(self, actions: NDArray[Any]) -> RobotStep:
+    def step(self, actions: NDArray[Any]) -> BatchStep:
         """Steps each robot.
 
         Args:
@@ -237,7 +219,7 @@ class MuJoCoBatch:
         final = None
         if len(rows):
             final = {"policy": shown.final_policy[rows], "privileged": shown.final_privileged[rows]}
-        return RobotStep(self.observations, shown.rewards, shown.terminated, cut_off, final, rows)
+        return BatchStep(self.observations, shown.rewards, shown.terminated, cut_off, final, rows)
 
     def close(self) -> None:
         """Ends the threads."""

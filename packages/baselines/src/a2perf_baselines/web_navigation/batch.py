@@ -1,6 +1,6 @@
 """Hundreds of web episodes that step in one call and show the tables of ``pairs``, for learners in the same process.
 
-It implements ``learning.torch.ppo.BatchEnvironment``. Pages behave as in the environment: each episode has a
+It implements ``learning.batch.BatchEnvironment``. Pages behave as in the environment: each episode has a
 ``PageModel``. What an observation shows of it is written by one compiled loop over all episodes; texts are compared
 once per page and profile key. Every design is prepared by the constructor.
 """
@@ -22,22 +22,12 @@ from a2perf.domains.web_navigation.page.vocabulary import DUMMY_KEY, VISITED, to
 from a2perf.domains.web_navigation.reward import RAW, Reward
 from a2perf.domains.web_navigation.sites.site_tables import PageView, SiteTables
 from a2perf.domains.web_navigation.sites.website import Site, WebsiteDesign, build_site
+from a2perf_baselines.learning.batch import BatchStep
 from a2perf_baselines.web_navigation.pairs import FEATURES, FIXED, NUMBERS, PAGE_FEATURES, ElementTexts, PagePairs
 
 STEP_LIMIT = 25
 _CHOICES = max(len(gold) for gold in GOLD.values())
 _SOLVED = 2  # End.SOLVED
-
-
-class WebBatchStep(NamedTuple):
-    """What a step of all episodes returns; the fields are those of ``learning.torch.ppo.BatchStep``."""
-
-    observations: dict[str, NDArray[Any]]
-    rewards: NDArray[np.float32]
-    terminated: NDArray[np.bool_]
-    truncated: NDArray[np.bool_]
-    final_observations: None = None
-    final_indices: None = None
 
 
 class FinishedEpisodes(NamedTuple):
@@ -139,7 +129,7 @@ class WebBatch:
         self._show()
         return self.observations
 
-    def step(self, actions: NDArray[Any]) -> WebBatchStep:
+    def step(self, actions: NDArray[Any]) -> BatchStep:
         """Steps each episode; those that ended begin again.
 
         Args:
@@ -177,7 +167,7 @@ class WebBatch:
         if ended.any():
             self._begin(np.flatnonzero(ended).tolist(), None)
         self._show()
-        return WebBatchStep(self.observations, rewards.astype(np.float32), ended, np.zeros(self.count, np.bool_))
+        return BatchStep(self.observations, rewards.astype(np.float32), ended, np.zeros(self.count, np.bool_))
 
     def finished(self) -> FinishedEpisodes:
         """Returns the episodes that ended since the last call, in the order of their ends, and forgets them."""

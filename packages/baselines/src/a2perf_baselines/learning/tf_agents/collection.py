@@ -11,7 +11,6 @@ import functools
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
@@ -259,16 +258,6 @@ class Actors:
     ) -> None:
         """Ends the processes."""
         self.close()
-
-
-def throughput(make_env: MakeEnv, policy: ActorPolicy, count: int, *, members: int = 1, seconds: float = 5.0) -> float:
-    """Returns the environment steps per second of N actors, after a warm-up, over at least ``seconds``."""
-    with Actors(make_env, count, 0, members=members) as actors:
-        actors.collect(policy, 8)
-        steps, started = 0, time.perf_counter()
-        while (elapsed := time.perf_counter() - started) < seconds:
-            steps += actors.collect(policy, 64).env_steps
-        return steps / elapsed
 
 
 def _end_with(parent: int) -> None:

@@ -11,48 +11,13 @@ from a2perf_baselines.learning.torch import frameworks  # noqa: F401  # isort: s
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
-Observations = Mapping[str, NDArray[Any]]
-"""Arrays by name; the first axis counts the environments."""
-
-
-class BatchStep(NamedTuple):
-    """What a step of all environments returns; environments that ended have begun their next episode.
-
-    Attributes:
-        observations: of the step, or the first ones of the next episode where one ended.
-        rewards: float32, shape (n,).
-        terminated: bool, shape (n,): the episode ended, and nothing follows.
-        truncated: bool, shape (n,): the episode was cut off; the value of its last state counts.
-        final_observations: the last observations of episodes that were cut off, by index of the environment in
-            ``final_indices``; None if none was.
-        final_indices: int64, shape (k,).
-    """
-
-    observations: Observations
-    rewards: NDArray[np.float32]
-    terminated: NDArray[np.bool_]
-    truncated: NDArray[np.bool_]
-    final_observations: Observations | None = None
-    final_indices: NDArray[np.int64] | None = None
-
-
-class BatchEnvironment(Protocol):
-    """Environments that step together."""
-
-    count: int
-
-    def reset(self, seed: int) -> Observations:
-        """Begins an episode in each environment; ``seed`` determines all later episodes, too."""
-
-    def step(self, actions: NDArray[Any]) -> BatchStep:
-        """Steps each environment; ``actions`` has one row per environment."""
+from a2perf_baselines.learning.batch import BatchEnvironment, Observations
 
 
 class ActorCritic(nn.Module):  # type: ignore[misc]  # mypy does not follow the library
