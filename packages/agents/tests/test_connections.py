@@ -60,7 +60,7 @@ async def port_of(handler: Handler, context: ssl.SSLContext | None = None) -> in
 
 
 async def first_piece(response: ServerResponse) -> bytes:
-    async for data in response.content():
+    async for data in response.pieces():
         return data
     return b""
 
@@ -68,7 +68,7 @@ async def first_piece(response: ServerResponse) -> bytes:
 async def ask(connections: Connections, *, whole: bool = True) -> bytes:
     async with connections.request("GET", "models") as response:
         if whole:
-            return b"".join([data async for data in response.content()])
+            return await response.read()
         return await first_piece(response)
 
 

@@ -14,7 +14,7 @@ from a2perf.errors import ConfigError, InfrastructureError
 from a2perf.records import Failure, FailureKind
 from a2perf_agents.calls import joined
 from a2perf_agents.record import RetryEntry
-from a2perf_agents.relay import upstream
+from a2perf_agents.relay import connections, upstream
 from a2perf_agents.relay.access import ModelAccess, ModelPrice, PriceTable
 from packages.agents.examples.scripted_model import Script, ScriptRule, running_server
 from packages.agents.tests.conftest import KEY, Relays, RelayUnderTest
@@ -82,7 +82,7 @@ def test_a_broken_stream_ends_with_an_error(broken: str, relay: Relays) -> None:
 
 
 def test_an_answer_without_an_end_in_bytes_is_cut(relay: Relays, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(upstream, "MAX_RESPONSE_BYTES", 2000)
+    monkeypatch.setattr(connections, "MAX_RESPONSE_BYTES", 2000)
     through = relay([ScriptRule(answer="long " * 1000)])
     with pytest.raises(openai.APIStatusError) as caught:
         through.ask("go")
@@ -97,9 +97,9 @@ def test_the_server_says_when_to_come_back(relay: Relays) -> None:
     (retry,) = [entry for entry in through.entries if isinstance(entry, RetryEntry)]
     assert (retry.reason, retry.wait_s) == ("HTTP 429", 0.4)
     assert upstream.pause_s(1, 3600.0) is None  # longer than any call: not worth waiting
-    assert upstream.retry_after("Thu, 01 Jan 1970 00:00:00 GMT") == 0
-    assert upstream.retry_after("nan") is None
-    assert upstream.retry_after("soon") is None
+    assert connections.retry_after("Thu, 01 Jan 1970 00:00:00 GMT") == 0
+    assert connections.retry_after("nan") is None
+    assert connections.retry_after("soon") is None
 
 
 def test_calls_that_share_a_limited_rate_wait_for_their_turn(relay: Relays) -> None:

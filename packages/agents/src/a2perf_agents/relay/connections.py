@@ -6,18 +6,29 @@ Redirects are not followed: one could carry the key to another host.
 from __future__ import annotations
 
 import asyncio
+import email.utils
+import math
 import ssl
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 import httpx2
 
+from a2perf_agents.relay.answers import BadResponse
+
+MAX_RESPONSE_BYTES = 6 << 20
 CONNECT_TIMEOUT_S = 10.0
 END_TIMEOUT_S = 2.0
 LONGEST_IDLE_S = 4.0
 """Common servers close an idle connection after 5 s. A request on a connection that just ended would be lost."""
 
+_RETRIED = frozenset((408, 409, 429, 500, 502, 503, 504))
 _UNSENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.ProxyError, httpx2.UnsupportedProtocol)
+
+
+class ResponseTooLarge(Exception):
+    """The answer exceeds ``MAX_RESPONSE_BYTES``."""
 
 
 class Unreachable(Exception):
@@ -93,39 +104,72 @@ class Connections:
 
 
 class ServerResponse:
-    """An answer.
+    """The answer to one try.
 
     Attributes:
         headers: its headers, names in lower case; of repeated ones all values, joined with commas.
+        retry_after_s: what the header Retry-After asks for; None without it.
+        is_stream: whether it is a stream of events.
     """
 
     def __init__(self, response: httpx2.Response) -> None:
         self._response = response
-        self._pieces = response.aiter_raw()
+        self._raw = response.aiter_raw()
         self.status = response.status_code
         self.headers = dict(response.headers)
+        self.retry_after_s = retry_after(self.headers.get("retry-after"))
+        self.is_stream = self.headers.get("content-type", "").startswith("text/event-stream")
 
-    async def content(self) -> AsyncIterator[bytes]:
+    @property
+    def is_retried(self) -> bool:
+        """Whether the status allows another try."""
+        return self.status in _RETRIED
+
+    async def pieces(self) -> AsyncIterator[bytes]:
         """Yields the content as it arrives.
 
         Raises:
+            BadResponse: it is compressed, although the request did not allow that.
             Lost: the connection ended early.
+            ResponseTooLarge: it exceeds the limit.
         """
+        if self.headers.get("content-encoding", "identity") != "identity":
+            raise BadResponse("the model server sent a compressed answer, which the request did not allow")
+        size = 0
         try:
-            async for data in self._pieces:
+            async for data in self._raw:
+                size += len(data)
+                if size > MAX_RESPONSE_BYTES:
+                    raise ResponseTooLarge(f"the answer exceeds {MAX_RESPONSE_BYTES >> 20} MiB")
                 yield data
         except httpx2.TransportError as error:
             raise _lost(error) from None
+
+    async def read(self) -> bytes:
+        """Returns the whole content; raises as ``pieces`` does."""
+        return b"".join([data async for data in self.pieces()])
 
     async def end(self) -> None:
         """Waits for the end of the answer, to keep the connection; closes it if the end does not come."""
         try:
             with suppress(TimeoutError, httpx2.TransportError):
                 async with asyncio.timeout(END_TIMEOUT_S):
-                    async for _ in self._pieces:
+                    async for _ in self._raw:
                         pass
         finally:
             await self._response.aclose()
+
+
+def retry_after(text: str | None) -> float | None:
+    """Returns the seconds in a header Retry-After (RFC 9110, section 10.2.3); None if it is missing or not valid."""
+    if text is None:
+        return None
+    with suppress(ValueError):
+        seconds = float(text)
+        return None if math.isnan(seconds) else max(0.0, seconds)
+    with suppress(ValueError, TypeError):
+        return max(0.0, email.utils.parsedate_to_datetime(text).timestamp() - time.time())
+    return None
 
 
 def _lost(error: Exception) -> Lost:

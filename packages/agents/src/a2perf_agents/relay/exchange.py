@@ -33,16 +33,10 @@ from a2perf_agents.relay.answers import BadResponse
 from a2perf_agents.relay.budget import RunBudget, cost
 from a2perf_agents.relay.call_gate import CallGate
 from a2perf_agents.relay.call_journal import CallJournal, RecordedAnswers
-from a2perf_agents.relay.connections import Lost, Unreachable, Untrusted
+from a2perf_agents.relay.connections import Lost, ResponseTooLarge, ServerResponse, Unreachable, Untrusted
 from a2perf_agents.relay.pending_call import EVENTS, PendingCall, Reply
 from a2perf_agents.relay.requests import ModelRequest, RefusedRequest
-from a2perf_agents.relay.upstream import (
-    MAX_TRIES,
-    ResponseTooLarge,
-    Upstream,
-    UpstreamResponse,
-    pause_s,
-)
+from a2perf_agents.relay.upstream import MAX_TRIES, Upstream, pause_s
 
 MAX_EVENTS = 100_000
 MAX_REFUSALS = 1000
@@ -362,7 +356,7 @@ class Exchanges:
             self._budget.charge(lost)
             await asyncio.sleep(pause)
 
-    async def _read_document(self, call: PendingCall, response: UpstreamResponse) -> None:
+    async def _read_document(self, call: PendingCall, response: ServerResponse) -> None:
         assert self._upstream is not None
         data = self._upstream.scrubbed(await response.read())
         document = answers.parse_document(data)
@@ -372,7 +366,7 @@ class Exchanges:
         call.tools.add(document)
         call.hold(data)
 
-    async def _read_stream(self, call: PendingCall, response: UpstreamResponse) -> None:
+    async def _read_stream(self, call: PendingCall, response: ServerResponse) -> None:
         assert self._upstream is not None
         if not response.is_stream:
             raise BadResponse("the model server did not answer with a stream of events")

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import email.utils
-import math
 import random
-import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import msgspec
@@ -21,64 +17,18 @@ from a2perf_agents.relay.answers import BadResponse
 from a2perf_agents.relay.connections import (
     Connections,
     Lost,
+    ResponseTooLarge,
     ServerResponse,
     Unreachable,
     Untrusted,
 )
 
-MAX_RESPONSE_BYTES = 6 << 20
 MAX_TRIES = 5
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 8.0
 LONGEST_RETRY_AFTER_S = 60.0
 CHECK_TIMEOUT_S = 20.0
-_RETRIED = frozenset((408, 409, 429, 500, 502, 503, 504))
 _SHORTEST_SCRUBBED = 8
 """A shorter word could occur in any text."""
-
-
-class ResponseTooLarge(Exception):
-    """The answer exceeds ``MAX_RESPONSE_BYTES``."""
-
-
-class UpstreamResponse:
-    """The answer to one try.
-
-    Attributes:
-        retry_after_s: what the header Retry-After asks for; None without it.
-        is_stream: whether it is a stream of events.
-    """
-
-    def __init__(self, response: ServerResponse) -> None:
-        self._response = response
-        self.status = response.status
-        self.retry_after_s = retry_after(response.headers.get("retry-after"))
-        self.is_stream = response.headers.get("content-type", "").startswith("text/event-stream")
-
-    @property
-    def is_retried(self) -> bool:
-        """Whether the status allows another try."""
-        return self.status in _RETRIED
-
-    async def pieces(self) -> AsyncIterator[bytes]:
-        """Yields the content as it arrives.
-
-        Raises:
-            BadResponse: it is compressed, although the request did not allow that.
-            Lost: the connection ended early.
-            ResponseTooLarge: it exceeds the limit.
-        """
-        if self._response.headers.get("content-encoding", "identity") != "identity":
-            raise BadResponse("the model server sent a compressed answer, which the request did not allow")
-        size = 0
-        async for data in self._response.content():
-            size += len(data)
-            if size > MAX_RESPONSE_BYTES:
-                raise ResponseTooLarge(f"the answer exceeds {MAX_RESPONSE_BYTES >> 20} MiB")
-            yield data
-
-    async def read(self) -> bytes:
-        """Returns the whole content; raises as ``pieces`` does."""
-        return b"".join([data async for data in self.pieces()])
 
 
 class Upstream:
@@ -96,17 +46,9 @@ class Upstream:
         """Returns an answer without the key, in case the server repeats it."""
         return data.replace(self._key, b"[removed]") if self._key else data
 
-    @asynccontextmanager
-    async def post(self, path: str, body: bytes) -> AsyncIterator[UpstreamResponse]:
-        """Sends one request.
-
-        Raises:
-            Unreachable: there is no connection.
-            Untrusted: the server's certificate is not valid.
-            Lost: the connection ended before the answer.
-        """
-        async with self._connections.request("POST", path, body) as response:
-            yield UpstreamResponse(response)
+    def post(self, path: str, body: bytes) -> AbstractAsyncContextManager[ServerResponse]:
+        """Sends one request, see ``Connections.request``."""
+        return self._connections.request("POST", path, body)
 
     async def check(self) -> None:
         """Asks the server for its models, to find a wrong address, key or name before a run starts.
@@ -120,7 +62,7 @@ class Upstream:
         access = self._access
         try:
             async with asyncio.timeout(CHECK_TIMEOUT_S), self._connections.request("GET", "models") as answer:
-                status, content = answer.status, await UpstreamResponse(answer).read()
+                status, content = answer.status, await answer.read()
         except Untrusted as error:
             hint = explained(CallOutcome.UNTRUSTED.value)[1]
             raise ConfigError(f"{error} ({access.shown_endpoint}); nothing was sent to it", hint=hint) from None
@@ -156,18 +98,6 @@ def _names(data: bytes) -> set[str]:
         return {str(entry["id"]) for entry in document["data"]}
     except (msgspec.DecodeError, UnicodeDecodeError, KeyError, TypeError):
         return set()
-
-
-def retry_after(text: str | None) -> float | None:
-    """Returns the seconds in a header Retry-After (RFC 9110, section 10.2.3); None if it is missing or not valid."""
-    if text is None:
-        return None
-    with suppress(ValueError):
-        seconds = float(text)
-        return None if math.isnan(seconds) else max(0.0, seconds)
-    with suppress(ValueError, TypeError):
-        return max(0.0, email.utils.parsedate_to_datetime(text).timestamp() - time.time())
-    return None
 
 
 def pause_s(tries: int, wanted_s: float | None, *, most_tries: float = MAX_TRIES) -> float | None:
