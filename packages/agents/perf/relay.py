@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from a2perf_agents.relay.access import ModelAccess
-from a2perf_agents.relay.handle import start_relay
+from a2perf_agents.relay.handle import end_relay, start_relay
 
 sys.path.insert(0, str(Path(__file__).parents[3]))
 
@@ -105,9 +105,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=options.folder) as name, listening_socket() as ours:
         folder = Path(name)
         access = ModelAccess(endpoint=f"http://127.0.0.1:{port}/v1", models=("scripted",))
-        relay = start_relay(access, folder, log=folder / "relay.log")
-        relay.caller.listen(ours)
-        key, relay_port = relay.caller.variables["OPENAI_API_KEY"], ours.getsockname()[1]
+        relay, process = start_relay(access, folder, log=folder / "relay.log")
+        relay.listen(ours)
+        key, relay_port = relay.variables["OPENAI_API_KEY"], ours.getsockname()[1]
         direct, relayed = Client(port), Client(relay_port, key)
         in_turns(direct, relayed, 30, stream=False)
         found: dict[str, object] = {
@@ -117,7 +117,7 @@ def main() -> None:
             "direct_calls_per_s": together(port, "none", options.clients, options.each),
             "relayed_calls_per_s": together(relay_port, key, options.clients, options.each),
         }
-        relay.close()
+        end_relay(relay, process)
     server.kill()
     if options.json:
         json.dump(found, sys.stdout, indent=2)

@@ -21,9 +21,8 @@ import pytest
 from a2perf_agents.calls import joined, read_entries, usage_of
 from a2perf_agents.record import BudgetUse, CallEntry, ModelEntry, RefusedEntry
 from a2perf_agents.relay import process
-from a2perf_agents.relay.access import BudgetLimits, ModelAccess
+from a2perf_agents.relay.access import BudgetLimits, ModelAccess, RelaySettings
 from a2perf_agents.relay.handle import RelayCaller, _ask
-from a2perf_agents.relay.messages import RelaySettings
 from packages.agents.examples.scripted_model import Script, ScriptRule, running_server
 from packages.agents.examples.scripted_model.server import ScriptedModel, listening_socket
 

@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
 import msgspec
 
@@ -65,9 +66,9 @@ def request_hash(path: str, document: object) -> str:
     return hashlib.sha256(path.encode() + b"\0" + msgspec.json.encode(document, order="sorted")).hexdigest()
 
 
-def entry_lines(data: bytes) -> Iterator[tuple[int, ModelEntry]]:
-    """Yields the entries of a journal with their offsets, up to the first damaged line."""
-    stream, offset = io.BytesIO(data), 0
+def entries_in(stream: IO[bytes]) -> Iterator[tuple[int, ModelEntry]]:
+    """Yields the entries of a journal one by one with their offsets, up to the first damaged line."""
+    offset = 0
     while line := stream.readline(MAX_LINE_BYTES):
         if not line.endswith(b"\n"):
             return
@@ -77,6 +78,15 @@ def entry_lines(data: bytes) -> Iterator[tuple[int, ModelEntry]]:
             return
         yield offset, entry
         offset += len(line)
+
+
+def without_contents(entry: ModelEntry) -> ModelEntry:
+    """Removes the contents of a request or an answer from its entry; hashes, sizes, tokens and times stay."""
+    if isinstance(entry, CallEntry):
+        entry.request, entry.changes = None, {}
+    elif isinstance(entry, AnswerEntry):
+        entry.chunks, entry.chunks_s, entry.message = [], [], ""
+    return entry
 
 
 def decode_entry(line: bytes) -> ModelEntry:
@@ -100,7 +110,7 @@ def read_entries(path: Path) -> list[ModelEntry]:
         UserError: it is not a regular file, or too large.
     """
     try:
-        return [entry for _, entry in entry_lines(read_bounded(path, MAX_RECORD_BYTES))]
+        return [entry for _, entry in entries_in(io.BytesIO(read_bounded(path, MAX_RECORD_BYTES)))]
     except FileNotFoundError:
         return []
     except ValueError as error:
@@ -206,10 +216,7 @@ def _percentiles(values: list[float]) -> Percentiles | None:
 
 
 def redact_journal(path: Path) -> int:
-    """Removes the contents of requests and answers from a journal; hashes, sizes, tokens and times stay.
-
-    Args:
-        path: the journal; it is replaced atomically.
+    """Replaces a journal atomically by one without the contents of requests and answers, see ``without_contents``.
 
     Returns:
         The number of calls.
@@ -220,10 +227,5 @@ def redact_journal(path: Path) -> int:
     entries = read_entries(path)
     if not entries:
         raise UserError(f"{path} holds no calls to a model", hint="give the folder of a run that used a model")
-    for entry in entries:
-        if isinstance(entry, CallEntry):
-            entry.request, entry.changes = None, {}
-        elif isinstance(entry, AnswerEntry):
-            entry.chunks, entry.chunks_s, entry.message = [], [], ""
-    write_atomic(path, b"".join(map(encode_entry, entries)))
+    write_atomic(path, b"".join(encode_entry(without_contents(entry)) for entry in entries))
     return sum(isinstance(entry, CallEntry) for entry in entries)

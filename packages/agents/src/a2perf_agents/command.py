@@ -10,15 +10,18 @@ import msgspec
 
 from a2perf.cli.extensible import ExtensibleGroup
 from a2perf.errors import UserError
+from a2perf.records import RunState
 from a2perf.runs import read_runs
-from a2perf.runs.bundles.layout import MODEL_USAGE
+from a2perf.runs.bundles.bundle import write_manifest
+from a2perf.runs.bundles.inventory import read_manifest, record_files
+from a2perf.runs.bundles.layout import MODEL_CALLS, MODEL_USAGE
 from a2perf.runs.signing import bundles_of
 from a2perf.storage import read_record, write_atomic
 from a2perf.stranger_files import printable
 from a2perf.submission.options import normalised
+from a2perf_agents.calls import redact_journal
 from a2perf_agents.errors import error_lines
 from a2perf_agents.record import ModelUsage
-from a2perf_agents.redaction import redact_bundle
 
 
 class _ModelGroup(ExtensibleGroup):
@@ -54,7 +57,7 @@ def redact(runs: tuple[str, ...]) -> None:
     Hashes, tokens, costs and times stay. The runs can no longer be replayed, and a signature has to be made again.
     """
     for bundle in _with_calls(runs):
-        click.echo(f"{printable(str(bundle))}: removed the contents of {redact_bundle(bundle)} calls")
+        click.echo(f"{printable(str(bundle))}: removed the contents of {_redacted(bundle)} calls")
 
 
 @model.command()
@@ -66,6 +69,27 @@ def transcript(runs: tuple[str, ...], output: Path) -> None:
 
     write_atomic(output, transcript_page(read_runs(_with_calls(runs))))
     click.echo(f"transcript: {output}")
+
+
+def _redacted(bundle: Path) -> int:
+    """Removes the contents from the calls of a bundle, and records the journal's new hash in the manifest.
+
+    Returns:
+        The number of calls.
+
+    Raises:
+        UserError: the run has not ended, or made no calls.
+    """
+    manifest = read_manifest(bundle)
+    if manifest.state in (RunState.RUNNING, RunState.INTERRUPTED):
+        raise UserError(
+            f"the run in {bundle} has not ended ({manifest.state.value}); resuming it needs the recorded answers",
+            hint="run the same command again until the run ends, then redact it",
+        )
+    count = redact_journal(bundle / MODEL_CALLS)
+    record_files(bundle, manifest)
+    write_manifest(bundle, manifest)
+    return count
 
 
 def _with_calls(runs: tuple[str, ...]) -> list[Path]:

@@ -12,6 +12,7 @@ The file is the organizer's. It is read and checked before anything starts::
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -23,7 +24,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from a2perf.errors import ConfigError, did_you_mean
-from a2perf.records import Failure
+from a2perf.records import Failure, FailureKind
 from a2perf.runs.bundles.layout import MODEL_CALLS
 from a2perf.storage import MAX_LINE_BYTES
 from a2perf.stranger_files import StrangerFileError, read_file
@@ -36,6 +37,8 @@ from a2perf_agents.relay.access import BudgetLimits, ModelAccess, PriceTable
 
 _FILE_BYTES = 1 << 20
 _KEY_FILE_BYTES = 16 << 10
+_ASKS_FOR_MODEL = re.compile(r"OPENAI_BASE_URL|OPENAI_API_KEY|A2PERF_MODEL")
+_OFFER = "give `--model FILE.toml` to `a2perf run` or `a2perf check`"
 
 
 class ModelFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -112,9 +115,10 @@ class LanguageModel(RunService):
     @classmethod
     def explain_absence(cls, failure: Failure) -> Failure:
         """Returns the failure of a participant that asks for a model, with the option that offers one."""
-        from a2perf_agents.relay.handle import without_model
-
-        return without_model(failure)
+        if failure.kind is not FailureKind.EXCEPTION or not _ASKS_FOR_MODEL.search(failure.message):
+            return failure
+        text = f"{failure.message} (the submission asks for a language model, but none is offered: {_OFFER})"
+        return msgspec.structs.replace(failure, message=text)
 
     def access(self, run: ServedRun) -> ModelAccess:
         """Returns what the relay needs to know.

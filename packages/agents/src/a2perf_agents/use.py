@@ -5,10 +5,9 @@ The journal of calls may hold gigabytes of requests, so it is read line by line 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-import msgspec
 import numpy as np
 
 from a2perf.arrays import Values
@@ -16,10 +15,9 @@ from a2perf.runs.bundles.bundle_reader import BundleReader
 from a2perf.runs.bundles.files import BundleFiles
 from a2perf.runs.bundles.layout import MODEL_CALLS, MODEL_USAGE
 from a2perf.runs.run import BUNDLE, Run
-from a2perf.storage import MAX_LINE_BYTES
 from a2perf.stranger_files import StrangerFileError
-from a2perf_agents.calls import decode_entry, joined, usage_of
-from a2perf_agents.record import AnswerEntry, CallEntry, CallOutcome, ModelEntry, ModelUsage
+from a2perf_agents.calls import entries_in, joined, usage_of, without_contents
+from a2perf_agents.record import CallOutcome, ModelEntry, ModelUsage
 from a2perf_agents.transcripts import EpisodeTranscript, Wanted, transcripts_of
 
 KEPT = "language models"
@@ -52,9 +50,19 @@ def use_of(run: Run) -> ModelUse | None:
 def _read(run: Run) -> ModelUse | None:
     reader = BundleReader(run.folder.files(), run.manifest)
     usage = reader.record(MODEL_USAGE, ModelUsage)
-    calls = reader.tolerant(MODEL_CALLS, lambda name: list(entries_without_contents(reader.files, name)))
+    entries = reader.tolerant(MODEL_CALLS, lambda name: list(map(without_contents, _entries(reader.files, name)))) or []
     run.conditions += reader.conditions
-    return model_use(usage, calls or ())
+    if usage is None:  # a killed run: the journal gives the usage
+        if not entries:
+            return None
+        total, scopes = usage_of(entries)
+        usage = ModelUsage(total=total, scopes=scopes)
+    answers = [call.answer for call in joined(entries) if call.outcome is CallOutcome.OK and call.answer is not None]
+    return ModelUse(
+        usage,
+        np.array([answer.first_s for answer in answers if answer.first_s is not None], np.float64),
+        np.array([answer.total_s for answer in answers], np.float64),
+    )
 
 
 def transcripts_in(run: Run, wanted: Wanted) -> list[EpisodeTranscript]:
@@ -65,52 +73,11 @@ def transcripts_in(run: Run, wanted: Wanted) -> list[EpisodeTranscript]:
     if not reader.listed(MODEL_CALLS):
         return []
     try:
-        return transcripts_of(lambda: entries_of(reader.files, MODEL_CALLS), wanted)
+        return transcripts_of(lambda: _entries(reader.files, MODEL_CALLS), wanted)
     except (StrangerFileError, OSError):
         return []
 
 
-def model_use(usage: ModelUsage | None, entries: Iterable[ModelEntry]) -> ModelUse | None:
-    """Returns the use of models by a run; None if it used none.
-
-    Args:
-        usage: its summary; None for a killed run: the journal then gives the usage.
-    """
-    kept = list(entries)
-    answers = [call.answer for call in joined(kept) if call.outcome is CallOutcome.OK and call.answer is not None]
-    if usage is None:
-        if not kept:
-            return None
-        total, scopes = usage_of(kept)
-        usage = ModelUsage(total=total, scopes=scopes)
-    return ModelUse(
-        usage,
-        np.array([answer.first_s for answer in answers if answer.first_s is not None], np.float64),
-        np.array([answer.total_s for answer in answers], np.float64),
-    )
-
-
-def entries_without_contents(files: BundleFiles, name: str) -> Iterator[ModelEntry]:
-    """Yields the entries of a journal without requests and answers, up to the first damaged line.
-
-    Args:
-        files: the run's files.
-    """
-    for entry in entries_of(files, name):
-        if isinstance(entry, CallEntry):
-            entry.request, entry.changes = None, {}
-        elif isinstance(entry, AnswerEntry):
-            entry.chunks, entry.chunks_s = [], []
-        yield entry
-
-
-def entries_of(files: BundleFiles, name: str) -> Iterator[ModelEntry]:
-    """Yields the entries of a journal one by one, up to the first damaged line."""
+def _entries(files: BundleFiles, name: str) -> Iterator[ModelEntry]:
     with files.open(name) as stream:
-        while line := stream.readline(MAX_LINE_BYTES):
-            if not line.endswith(b"\n"):
-                return
-            try:
-                yield decode_entry(line)
-            except (msgspec.DecodeError, RecursionError):
-                return
+        yield from (entry for _, entry in entries_in(stream))

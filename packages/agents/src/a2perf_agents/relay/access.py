@@ -1,4 +1,4 @@
-"""The language model that a run may use, as its relay needs to know it."""
+"""The language model that a run may use, as its relay needs to know it, and the first message to the relay."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
 
+MAX_MESSAGE_BYTES = 1 << 17
+"""Below the size of a socket's buffer: a message is sent as a whole or not at all."""
 Price = Annotated[float, msgspec.Meta(ge=0)]
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Amount = Annotated[float, msgspec.Meta(gt=0)]
@@ -76,3 +78,12 @@ class ModelAccess(msgspec.Struct, frozen=True):
         parts = urlsplit(self.endpoint)
         port = "" if parts.port is None else f":{parts.port}"
         return urlunsplit((parts.scheme, f"{parts.hostname or ''}{port}", parts.path, "", ""))
+
+
+class RelaySettings(msgspec.Struct):
+    """The first message of the evaluator to the relay process."""
+
+    access: ModelAccess
+    folder: str
+    token: str
+    attempt: int

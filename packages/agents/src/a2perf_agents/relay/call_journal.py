@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import io
 import os
 import threading
 import time
@@ -16,8 +17,16 @@ from pathlib import Path
 
 from a2perf.errors import InfrastructureError
 from a2perf.storage import MAX_JOURNAL_BYTES, read_bounded
-from a2perf_agents.calls import ModelCall, busy_seconds, decode_entry, encode_entry, entry_lines, joined
-from a2perf_agents.record import Amounts, AnswerEntry, CallEntry, CallOutcome, CallScope, ModelEntry
+from a2perf_agents.calls import (
+    ModelCall,
+    busy_seconds,
+    decode_entry,
+    encode_entry,
+    entries_in,
+    joined,
+    without_contents,
+)
+from a2perf_agents.record import Amounts, AnswerEntry, CallOutcome, CallScope, ModelEntry
 
 LOCK_WAIT_S = 15.0
 
@@ -30,19 +39,15 @@ class RecordedAnswers:
         self._places: dict[tuple[CallScope, str], deque[tuple[int, int]]] = {}
         offsets: dict[int, int] = {}
         entries: list[ModelEntry] = []
-        for offset, entry in entry_lines(data):
-            entries.append(entry)
-            if isinstance(entry, AnswerEntry):
+        for offset, entry in entries_in(io.BytesIO(data)):
+            if isinstance(entry, AnswerEntry) and entry.outcome == CallOutcome.OK.value and entry.chunks:
                 offsets[entry.call] = offset
+            entries.append(without_contents(entry))
         self.calls: list[ModelCall] = joined(entries)
         for call in self.calls:
-            if call.answer is not None and call.outcome is CallOutcome.OK and call.answer.chunks:
-                place = (call.call.scope, call.call.sha256)
-                self._places.setdefault(place, deque()).append((call.call.call, offsets[call.call.call]))
-        for call in self.calls:  # frees the contents
-            call.call.request = None
-            if call.answer is not None:
-                call.answer.chunks = []
+            number, place = call.call.call, (call.call.scope, call.call.sha256)
+            if number in offsets:
+                self._places.setdefault(place, deque()).append((number, offsets[number]))
 
     @classmethod
     def of(cls, path: Path) -> RecordedAnswers:
@@ -169,8 +174,3 @@ def _resolve(waiting: list[asyncio.Future[None]], error: OSError | None) -> None
             future.set_result(None)
         else:
             future.set_exception(error)
-
-
-def last_number(calls: list[ModelCall]) -> int:
-    """Returns the number of the last call; 0 without calls."""
-    return max((call.call.call for call in calls if isinstance(call.call, CallEntry)), default=0)

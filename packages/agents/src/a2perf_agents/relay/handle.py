@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import secrets
 import socket
 import subprocess
@@ -23,18 +22,14 @@ from a2perf.submission.run_services import ServedRun, ServiceSession
 from a2perf_agents.calls import read_entries, usage_of
 from a2perf_agents.errors import error_lines
 from a2perf_agents.record import BudgetUse, CallOutcome, CallScope, ModelUsage
-from a2perf_agents.relay.access import ModelAccess
-from a2perf_agents.relay.messages import RelaySettings
+from a2perf_agents.relay.access import MAX_MESSAGE_BYTES, ModelAccess, RelaySettings
 
 START_TIMEOUT_S = 60.0
 ANSWER_TIMEOUT_S = 30.0
 CLOSE_TIMEOUT_S = 20.0
 ENERGY_PERIOD_S = 0.5
-_MAX_ANSWER_BYTES = 1 << 17
 _JOULES_PER_KWH = 3.6e6
 
-_ASKS_FOR_MODEL = re.compile(r"OPENAI_BASE_URL|OPENAI_API_KEY|A2PERF_MODEL")
-_OFFER = "give `--model FILE.toml` to `a2perf run` or `a2perf check`"
 _LONGER = "raise Submission.call_timeout_s, or lower call_timeout_s of the model"
 _OF_THE_HOST = frozenset(
     (
@@ -144,6 +139,14 @@ class RelayCaller(ServiceSession):
             thread.join()
             self._guard = None
 
+    def budgets(self) -> dict[str, BudgetUse]:
+        """Returns the use of the budgets; an empty dictionary if the relay has ended."""
+        try:
+            answer = self._request({"op": "usage"})
+        except InfrastructureError:
+            return {}
+        return msgspec.convert(answer["budgets"], dict[str, BudgetUse])
+
     def close(self) -> None:
         """Closes this end; the relay closes the participant's connections."""
         self._control.close()
@@ -151,34 +154,6 @@ class RelayCaller(ServiceSession):
     def _request(self, message: dict[str, Any], descriptor: int | None = None) -> dict[str, Any]:
         with self._guard or nullcontext():
             return _ask(self._control, msgspec.json.encode(message), descriptor)
-
-
-class RunningRelay:
-    """A relay process of one run."""
-
-    def __init__(
-        self, process: subprocess.Popen[bytes], control: socket.socket, access: ModelAccess, token: str
-    ) -> None:
-        self._process, self._control = process, control
-        model = access.models[0] if access.models else ""
-        self.caller = RelayCaller(control, token, model, limits_energy=access.budgets.joules is not None)
-
-    def budgets(self) -> dict[str, BudgetUse]:
-        """Returns the use of the budgets; an empty dictionary if the relay has ended."""
-        try:
-            answer = _ask(self._control, b'{"op":"usage"}')
-        except InfrastructureError:
-            return {}
-        return msgspec.convert(answer["budgets"], dict[str, BudgetUse])
-
-    def close(self) -> None:
-        """Ends the relay; it records the calls in flight."""
-        self._control.close()
-        try:
-            self._process.wait(CLOSE_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
 
 
 def _of_host(failure: Failure, message: str) -> Failure:
@@ -197,17 +172,19 @@ def open_relay(access: ModelAccess, run: ServedRun) -> Iterator[RelayCaller]:
         ConfigError: the model server refuses the key or does not know a model.
         InfrastructureError: it does not answer.
     """
-    relay = start_relay(access, run.folder, log=run.logs / "model_relay.log", attempt=run.attempt)
+    caller, process = start_relay(access, run.folder, log=run.logs / "model_relay.log", attempt=run.attempt)
     try:
-        yield relay.caller
+        yield caller
     finally:
-        budgets = relay.budgets()
-        relay.close()
+        budgets = caller.budgets()
+        end_relay(caller, process)
         if run.is_recorded:
             _summarise(access, run, budgets)
 
 
-def start_relay(access: ModelAccess, folder: Path, *, log: Path, attempt: int = 1) -> RunningRelay:
+def start_relay(
+    access: ModelAccess, folder: Path, *, log: Path, attempt: int = 1
+) -> tuple[RelayCaller, subprocess.Popen[bytes]]:
     """Starts a relay process.
 
     Args:
@@ -240,7 +217,18 @@ def start_relay(access: ModelAccess, folder: Path, *, log: Path, attempt: int = 
         process.kill()
         process.wait()
         raise
-    return RunningRelay(process, ours, access, token)
+    model = access.models[0] if access.models else ""
+    return RelayCaller(ours, token, model, limits_energy=access.budgets.joules is not None), process
+
+
+def end_relay(caller: RelayCaller, process: subprocess.Popen[bytes]) -> None:
+    """Ends a relay; it records the calls in flight."""
+    caller.close()
+    try:
+        process.wait(CLOSE_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def _summarise(access: ModelAccess, run: ServedRun, budgets: dict[str, BudgetUse]) -> None:
@@ -278,7 +266,7 @@ def _ask(
     control.settimeout(timeout_s)
     try:
         socket.send_fds(control, [message], [] if descriptor is None else [descriptor])
-        data = control.recv(_MAX_ANSWER_BYTES)
+        data = control.recv(MAX_MESSAGE_BYTES)
     except OSError as error:
         raise _gone() from error
     if not data:
@@ -291,11 +279,3 @@ def _gone() -> InfrastructureError:
     return InfrastructureError(
         "the relay to the language model has ended", hint="run the same command again; logs/model_relay.log has details"
     )
-
-
-def without_model(failure: Failure) -> Failure:
-    """Returns a failure of a participant that asks for a model in a run without one, with that cause."""
-    if failure.kind is not FailureKind.EXCEPTION or not _ASKS_FOR_MODEL.search(failure.message):
-        return failure
-    text = f"{failure.message} (the submission asks for a language model, but none is offered: {_OFFER})"
-    return msgspec.structs.replace(failure, message=text)

@@ -20,10 +20,10 @@ import msgspec
 from a2perf.errors import UserError
 from a2perf.runs.bundles.layout import MODEL_CALLS
 from a2perf_agents.record import CallScope, OpenedEntry
+from a2perf_agents.relay.access import MAX_MESSAGE_BYTES, RelaySettings
 from a2perf_agents.relay.budget import RunBudget
-from a2perf_agents.relay.call_journal import CallJournal, RecordedAnswers, last_number
+from a2perf_agents.relay.call_journal import CallJournal, RecordedAnswers
 from a2perf_agents.relay.exchange import Exchanges
-from a2perf_agents.relay.messages import MAX_MESSAGE_BYTES, RelaySettings
 from a2perf_agents.relay.server import Caller, RelayServer
 from a2perf_agents.relay.upstream import Upstream
 
@@ -55,7 +55,7 @@ class Relay:
             self._budget,
             replayed=replayed,
             attempt=settings.attempt,
-            first=last_number(recorded.calls) + 1,
+            first=max((call.call.call for call in recorded.calls), default=0) + 1,
         )
         self._server = RelayServer(self._exchanges, settings.token)
         self._opened = OpenedEntry(attempt=settings.attempt, endpoint=access.shown_endpoint, models=list(access.models))
