@@ -14,11 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from a2perf.arrays import Values
 from a2perf.metrics.definition import (
     AS_RECORDED,
     Metric,
-    OfRun,
     OfRuns,
     metric,
     numbers_over_runs,
@@ -31,14 +29,13 @@ from a2perf.plain_text import terminal_line
 from a2perf.runs.run import Run
 from a2perf_agents.record import UsageCounts
 from a2perf_agents.reliability.metrics import successes_of
-from a2perf_agents.use import ModelUse, use_of
+from a2perf_agents.use import use_of
 
 MODEL_ENERGY = "own host only; the energy of a hosted model is unknown"
 _NO_MODEL = "no language model was used"
 _NO_SUCCESS = "no successful episode"
 _UNKNOWN_SUCCESS = "whether episodes succeeded is unknown"
 _CURRENCY_CHARACTERS = 8
-Amount = Callable[[UsageCounts], float | None]
 
 
 def uses_model(runs: ScoredRuns) -> bool:
@@ -69,30 +66,34 @@ def successes_in(run: Run, success_return: float | None) -> float | None:
     return total if episodes and not math.isnan(total) else None
 
 
-def _in_episodes(run: Run, amount: Amount) -> float | None:
-    """Returns an amount over the calls that were made in episodes; None if it is unknown."""
+def _amount(counts: UsageCounts, field: str) -> float | None:
+    value: float | None = getattr(counts, field)
+    return None if value is None else float(value)
+
+
+def _of_the_run(run: Run, field: str) -> float | None:
+    """Returns an amount over all calls; None if it is unknown."""
+    use = use_of(run)
+    return None if use is None else _amount(use.usage.total, field)
+
+
+def in_episodes(run: Run, field: str) -> float | None:
+    """Returns an amount over the calls that were made in episodes; None if it is unknown.
+
+    Args:
+        field: of ``UsageCounts``.
+    """
     use = use_of(run)
     if use is None:
         return None
-    found = [amount(scope.usage) for scope in use.usage.scopes if scope.episode is not None]
+    found = [_amount(scope.usage, field) for scope in use.usage.scopes if scope.episode is not None]
     known = [value for value in found if value is not None]
     return math.fsum(known) if known or not found else None
 
 
-def _cost(counts: UsageCounts) -> float | None:
-    return counts.cost
-
-
-def _calls(counts: UsageCounts) -> float:
-    return float(counts.calls)
-
-
-def _tokens_in(counts: UsageCounts) -> float:
-    return float(counts.tokens_in)
-
-
-def _tokens_out(counts: UsageCounts) -> float:
-    return float(counts.tokens_out)
+def _per_episode(run: Run, field: str) -> float | None:
+    total, count = in_episodes(run, field), episodes_of(run)
+    return None if total is None or not count else total / count
 
 
 def _metric(name: str, label: str, formula: str, unit: str, **more: Any) -> Callable[[Callable[..., Any]], Metric]:
@@ -114,26 +115,11 @@ def _method(run: Run) -> str:
     return f"lower bound: {missing} answers without a count of tokens" if missing else ""
 
 
-def _per_run(amount: Amount) -> OfRun:
-    def number(run: Run) -> RunNumber:
-        use = use_of(run)
-        return RunNumber(None if use is None else amount(use.usage.total), "recorded", _method(run))
-
-    return number
-
-
-def _per_episode(amount: Amount) -> OfRun:
-    def number(run: Run) -> RunNumber:
-        total, count = _in_episodes(run, amount), episodes_of(run)
-        return RunNumber(None if total is None or not count else total / count, "recorded", _method(run))
-
-    return number
-
-
-def _over_runs(of_run: OfRun, *, money: bool) -> OfRuns:
+def _over_runs(read: Callable[[Run, str], float | None], field: str) -> OfRuns:
     def over_runs(runs: ScoredRuns, profile: Profile) -> MetricResult:
-        result = numbers_over_runs([of_run(run) for run in runs.runs], profile, "recorded")
-        return _with_currency(result, runs) if money else result
+        numbers = [RunNumber(read(run, field), "recorded", _method(run)) for run in runs.runs]
+        result = numbers_over_runs(numbers, profile, "recorded")
+        return _with_currency(result, runs) if field == "cost" else result
 
     return over_runs
 
@@ -181,53 +167,37 @@ def _per_success(of_run: Callable[[Run], float | None], *, money: bool = False, 
     return over_runs
 
 
-def _of_a_run(name: str, label: str, amount: Amount, unit: str = "1") -> Metric:
-    formula = f"{_lower(label)} of a run, mean over runs"
-    made = _metric(name, label, formula, unit, across=True)
-    return made(_over_runs(_per_run(amount), money=amount is _cost))
+def _of_a_run(name: str, what: str, field: str, unit: str = "1") -> Metric:
+    formula = f"{what} of a run, mean over runs"
+    return _metric(name, what.capitalize(), formula, unit, across=True)(_over_runs(_of_the_run, field))
 
 
-def _of_an_episode(name: str, label: str, amount: Amount, title: str, unit: str = "1") -> Metric:
-    formula = f"{_lower(label)} of the calls in episodes divided by the number of episodes, mean over runs"
-    made = _metric(
-        name, f"{label} per episode", formula, unit, across=True, title=title, lead={"inference": Lead.COLUMN}
-    )
-    return made(_over_runs(_per_episode(amount), money=amount is _cost))
+def _of_an_episode(name: str, what: str, field: str, title: str, unit: str = "1") -> Metric:
+    label = f"{what.capitalize()} per episode"
+    formula = f"{what} of the calls in episodes divided by the number of episodes, mean over runs"
+    made = _metric(name, label, formula, unit, across=True, title=title, lead={"inference": Lead.COLUMN})
+    return made(_over_runs(_per_episode, field))
 
 
-def _of_a_success(name: str, label: str, amount: Amount, unit: str = "1", **more: Any) -> Metric:
-    formula = f"{_lower(label)} of the calls in episodes, divided by the successful episodes; sums over runs"
-    made = _metric(name, f"{label} per success", formula, unit, across=True, **more)
-    return made(_per_success(lambda run: _in_episodes(run, amount), money=amount is _cost))
+def _of_a_success(name: str, what: str, field: str, unit: str = "1", **more: Any) -> Metric:
+    formula = f"{what} of the calls in episodes, divided by the successful episodes; sums over runs"
+    made = _metric(name, f"{what.capitalize()} per success", formula, unit, across=True, **more)
+    return made(_per_success(lambda run: in_episodes(run, field), money=field == "cost"))
 
 
-def _lower(label: str) -> str:
-    return label[:1].lower() + label[1:]
-
-
-def _of_times(name: str, label: str, share: float, read: Callable[[ModelUse], Values], **more: Any) -> Metric:
+def _of_times(name: str, label: str, field: str, share: float, **more: Any) -> Metric:
+    """Returns a percentile of the times in a field of ``ModelUse``."""
     words = "median" if share == 50.0 else f"{share:.0f}th percentile"
-    streamed = "streamed " if read is _first_token else ""
+    streamed = "streamed " if field == "first_token_s" else ""
     formula = f"{words} over the {streamed}answers of a run, mean over runs"
-    return _metric(name, f"{label}, {words}", formula, "s", provenance="measured", **more)(_quantile(read, share))
 
-
-def _first_token(use: ModelUse) -> Values:
-    return use.first_token_s
-
-
-def _answer(use: ModelUse) -> Values:
-    return use.answer_s
-
-
-def _quantile(read: Callable[[ModelUse], Values], share: float) -> OfRun:
     def number(run: Run) -> RunNumber:
         use = use_of(run)
-        times = np.empty(0) if use is None else read(use)
+        times = np.empty(0) if use is None else getattr(use, field)
         value = float(np.percentile(times, share)) if times.size else None
         return RunNumber(value, "measured", "clock of the relay")
 
-    return number
+    return _metric(name, f"{label}, {words}", formula, "s", provenance="measured", **more)(number)
 
 
 @_metric(
@@ -263,10 +233,6 @@ def host_energy_per_episode(run: Run) -> RunNumber:
     )
 
 
-def _host_energy(run: Run) -> float | None:
-    return energy_gross_of(run).value
-
-
 _HOST_PER_SUCCESS = _metric(
     "host_energy_per_success",
     "Host energy per success",
@@ -276,35 +242,35 @@ _HOST_PER_SUCCESS = _metric(
     source="recorded by the trackers",
     across=True,
     lead=Lead.TABLE,
-)(_per_success(_host_energy, host=True))
+)(_per_success(lambda run: energy_gross_of(run).value, host=True))
 
 METRICS: tuple[Metric, ...] = (
-    _of_an_episode("model_calls_per_episode", "Model calls", _calls, "Calls per episode"),
-    _of_an_episode("model_tokens_in_per_episode", "Tokens in", _tokens_in, "Tokens in per episode"),
-    _of_an_episode("model_tokens_out_per_episode", "Tokens out", _tokens_out, "Tokens out per episode"),
-    _of_an_episode("model_cost_per_episode", "Model cost", _cost, "Cost per episode", ""),
+    _of_an_episode("model_calls_per_episode", "model calls", "calls", "Calls per episode"),
+    _of_an_episode("model_tokens_in_per_episode", "tokens in", "tokens_in", "Tokens in per episode"),
+    _of_an_episode("model_tokens_out_per_episode", "tokens out", "tokens_out", "Tokens out per episode"),
+    _of_an_episode("model_cost_per_episode", "model cost", "cost", "Cost per episode", ""),
     _of_a_success(
-        "model_cost_per_success", "Model cost", _cost, "", title="Cost per success", lead={"inference": Lead.COLUMN}
+        "model_cost_per_success", "model cost", "cost", "", title="Cost per success", lead={"inference": Lead.COLUMN}
     ),
     _of_times(
         "model_first_token_median",
         "Time to first token",
+        "first_token_s",
         50.0,
-        _first_token,
         title="Time to first token",
         lead={"inference": Lead.COLUMN},
     ),
-    _of_times("model_first_token_p95", "Time to first token", 95.0, _first_token, lead=Lead.TABLE),
+    _of_times("model_first_token_p95", "Time to first token", "first_token_s", 95.0, lead=Lead.TABLE),
     model_errors,
     host_energy_per_episode,
     _HOST_PER_SUCCESS,
-    _of_a_run("model_calls", "Model calls", _calls),
-    _of_a_run("model_tokens_in", "Tokens in", _tokens_in),
-    _of_a_run("model_tokens_out", "Tokens out", _tokens_out),
-    _of_a_run("model_cost", "Model cost", _cost, ""),
-    _of_a_success("model_calls_per_success", "Model calls", _calls),
-    _of_a_success("model_tokens_in_per_success", "Tokens in", _tokens_in),
-    _of_a_success("model_tokens_out_per_success", "Tokens out", _tokens_out),
-    _of_times("model_answer_median", "Time to answer", 50.0, _answer),
-    _of_times("model_answer_p95", "Time to answer", 95.0, _answer),
+    _of_a_run("model_calls", "model calls", "calls"),
+    _of_a_run("model_tokens_in", "tokens in", "tokens_in"),
+    _of_a_run("model_tokens_out", "tokens out", "tokens_out"),
+    _of_a_run("model_cost", "model cost", "cost", ""),
+    _of_a_success("model_calls_per_success", "model calls", "calls"),
+    _of_a_success("model_tokens_in_per_success", "tokens in", "tokens_in"),
+    _of_a_success("model_tokens_out_per_success", "tokens out", "tokens_out"),
+    _of_times("model_answer_median", "Time to answer", "answer_s", 50.0),
+    _of_times("model_answer_p95", "Time to answer", "answer_s", 95.0),
 )

@@ -17,7 +17,7 @@ from a2perf.report.own_sections import ReportSection
 from a2perf.report.tables import Cell, Column, Quantity, Table, Text
 from a2perf.report.task_results import TaskResults, labels_of, title_of
 from a2perf.runs.run import Run
-from a2perf_agents.costs import currency_of, successes_in
+from a2perf_agents.costs import currency_of, in_episodes, successes_in
 from a2perf_agents.record import ScopeUsage, UsageCounts
 from a2perf_agents.use import ModelUse, use_of
 
@@ -96,7 +96,7 @@ def _run_row(run: Run, models: ModelUse, title: Text) -> tuple[Cell, ...]:
         Text(text=errors_text(total)),
         *_tokens(total),
         _cost(total.cost, run),
-        _per_success(run, models),
+        _per_success(run),
         _times(models.first_token_s, "no streamed answer"),
         _times(models.answer_s, "no answer"),
         Quantity(
@@ -171,17 +171,15 @@ def _cost(cost: float | None, run: Run) -> Quantity:
     return Quantity(value=cost, unit=currency_of(run), provenance="recorded", note=note)
 
 
-def _per_success(run: Run, models: ModelUse) -> Quantity:
-    costs = [scope.usage.cost for scope in models.usage.scopes if scope.episode is not None]
-    known = [cost for cost in costs if cost is not None]
-    count = successes_in(run, None)
-    if not known:
+def _per_success(run: Run) -> Quantity:
+    cost, count = in_episodes(run, "cost"), successes_in(run, None)
+    if cost is None:
         return Quantity(value=None, note="no price table")
     if count is None:
         return Quantity(value=None, note="success not reported")
     if not count:
         return Quantity(value=None, note="no success")
-    return Quantity(value=sum(known) / count, unit=currency_of(run), provenance="recorded", note=f"{count:g} successes")
+    return Quantity(value=cost / count, unit=currency_of(run), provenance="recorded", note=f"{count:g} successes")
 
 
 def _times(seconds: Values, none: str) -> Quantity:

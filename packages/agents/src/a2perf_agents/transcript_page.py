@@ -16,7 +16,7 @@ from a2perf.plain_text import plain_text
 from a2perf.report.page import render
 from a2perf.report.tables import Quantity, quantity_text
 from a2perf.runs.run import Run
-from a2perf_agents.transcripts import EpisodeTranscript, Exchange, SpokenText
+from a2perf_agents.transcripts import MOST_CHARACTERS, EpisodeTranscript, Exchange, SpokenText
 from a2perf_agents.use import transcripts_in, use_of
 
 MOST_EPISODES = 6
@@ -122,7 +122,7 @@ def shown_transcript(run: Run, budget: TranscriptBudget) -> ShownTranscript | No
     episodes = tuple(
         _shown_episode(
             transcript,
-            *returns.get((transcript.task, transcript.episode), ("", False)),
+            *returns.get((transcript.scope.task, transcript.scope.episode), ("", False)),
             _is_drawn(run, transcript),
             budget,
         )
@@ -148,9 +148,10 @@ def _episode_facts(run: Run) -> dict[tuple[str, int | None], tuple[str, bool]]:
 def _shown_episode(
     transcript: EpisodeTranscript, facts: str, failed: bool, drawn: bool, budget: TranscriptBudget
 ) -> ShownEpisode:
-    task = plain_text(transcript.task)[:100]
-    name = transcript.phase if transcript.episode is None else f"Episode {transcript.episode}"
-    errors = [exchange for exchange in transcript.exchanges if exchange.outcome != "ok"]
+    scope = transcript.scope
+    task = plain_text(scope.task)[:100]
+    name = scope.phase if scope.episode is None else f"Episode {scope.episode}"
+    errors = [exchange for exchange in transcript.exchanges if exchange.answer is None]
     steps = tuple(_shown_step(exchange, budget) for exchange in transcript.exchanges)
     panels = tuple(_panel(exchange) for exchange in transcript.exchanges)
     note = f"{transcript.left_out} exchanges in the middle are left out." if transcript.left_out else ""
@@ -162,10 +163,10 @@ def _shown_episode(
 
 
 def _is_drawn(run: Run, transcript: EpisodeTranscript) -> bool:
-    if transcript.episode is None:
+    if transcript.scope.episode is None:
         return False
     names = {PurePosixPath(media.name).stem for media in run.details.media if media.name.endswith(".png")}
-    return f"episode_{transcript.episode:03d}" in names
+    return f"episode_{transcript.scope.episode:03d}" in names
 
 
 def _strip_note(drawn: bool) -> str:
@@ -177,36 +178,41 @@ def _strip_note(drawn: bool) -> str:
 
 
 def _panel(exchange: Exchange) -> str:
-    if exchange.answer is None:
-        return exchange.outcome.replace("_", " ")
-    if exchange.redacted:
-        return f"{exchange.answer_bytes} bytes"
+    answer = exchange.call.answer
+    if answer is None or exchange.answer is None:
+        return exchange.call.outcome.value.replace("_", " ")
+    if exchange.asked is None:
+        return f"{answer.response_bytes} bytes"
     line = exchange.answer.text.strip().partition("\n")[0]
     return plain_text(line)[:80] or "(empty)"
 
 
 def _shown_step(exchange: Exchange, budget: TranscriptBudget) -> ShownStep:
+    request, answer = exchange.call.call, exchange.call.answer
     facts = []
-    if exchange.tokens_in is not None:
-        facts.append(f"{exchange.tokens_in} tokens in, {exchange.tokens_out} out")
-    if exchange.total_s is not None:
-        facts.append(quantity_text(Quantity(value=exchange.total_s, unit="s")))
+    if answer is not None:
+        if answer.usage is not None:
+            facts.append(f"{answer.usage.tokens_in} tokens in, {answer.usage.tokens_out} out")
+        facts.append(quantity_text(Quantity(value=answer.total_s, unit="s")))
     if exchange.repeated:
         plural = "" if exchange.repeated == 1 else "s"
         facts.append(f"{exchange.repeated} earlier message{plural} not repeated")
-    texts = [_shown_text(text, budget.take) for text in exchange.asked]
-    if exchange.redacted:
-        digest = exchange.request_sha256[:_HASH]
-        texts.append(ShownMessage("request", "", f"redacted: {exchange.request_bytes} bytes, SHA-256 {digest}…"))
-    if exchange.answer is not None and exchange.redacted:
-        digest = exchange.answer_sha256[:_HASH]
-        texts.append(ShownMessage("answer", "", f"redacted: {exchange.answer_bytes} bytes, SHA-256 {digest}…"))
-    elif exchange.answer is not None:
-        texts.append(dataclasses.replace(_shown_text(exchange.answer, budget.take), role="answer"))
+    texts = [_shown_text(text, budget.take) for text in exchange.asked or ()]
+    if exchange.asked is None:
+        texts.append(_redacted("request", request.request_bytes, request.sha256))
+    if answer is None or exchange.answer is None:
+        message = "" if answer is None else answer.message[:MOST_CHARACTERS]
+        texts.append(ShownMessage("error", budget.take(message), "" if message else "no answer"))
+    elif exchange.asked is None:
+        texts.append(_redacted("answer", answer.response_bytes, answer.sha256))
     else:
-        texts.append(ShownMessage("error", budget.take(exchange.message), "" if exchange.message else "no answer"))
-    outcome = "" if exchange.outcome == "ok" else f": {exchange.outcome.replace('_', ' ')}"
-    return ShownStep(f"Call {exchange.number}{outcome}", _panel(exchange), " · ".join(facts), tuple(texts))
+        texts.append(_shown_text(exchange.answer, budget.take))
+    outcome = "" if exchange.answer is not None else f": {_panel(exchange)}"
+    return ShownStep(f"Call {request.call}{outcome}", _panel(exchange), " · ".join(facts), tuple(texts))
+
+
+def _redacted(role: str, size: int, sha256: str) -> ShownMessage:
+    return ShownMessage(role, "", f"redacted: {size} bytes, SHA-256 {sha256[:_HASH]}…")
 
 
 def _shown_text(spoken: SpokenText, take: Callable[[str], str]) -> ShownMessage:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from a2perf_agents.calls import ModelCall, joined
-from a2perf_agents.record import AnswerEntry, CallEntry, ModelEntry
+from a2perf_agents.record import AnswerEntry, CallEntry, CallOutcome, CallScope, ModelEntry
 
 MOST_CALLS = 40
 """Calls of an episode that a transcript holds: the first and the last ones."""
@@ -22,7 +22,6 @@ MOST_MESSAGES = 20
 """Messages of one request that a transcript holds: the last ones."""
 
 
-_Place: TypeAlias = tuple[str, str, int | None]
 Wanted: TypeAlias = Callable[[str, int | None], bool]
 """Whether an episode, given its task and number, is wanted; the number is None outside of episodes."""
 
@@ -46,47 +45,31 @@ class Exchange:
     """One question and its answer.
 
     Attributes:
-        asked: messages of the request that the previous one of the episode did not have.
+        call: the recorded call, without the contents of its request and its answer.
+        asked: messages of the request that the previous one of the episode did not have; None if the contents were
+            removed from the record, whose hashes and sizes then stand for them.
         repeated: number of messages that the previous request had, too.
-        answer: None without an answer; a redacted one has an empty text.
-        outcome: ``"ok"``, or a kind of error.
-        tokens_in, tokens_out: None if the server did not report them.
-        total_s: duration in seconds; None if the end is unknown.
-        redacted: whether the contents were removed from the record; then the hashes stand for them.
+        answer: text of a call that succeeded.
     """
 
-    number: int
-    asked: tuple[SpokenText, ...]
+    call: ModelCall
+    asked: tuple[SpokenText, ...] | None
     repeated: int
     answer: SpokenText | None
-    outcome: str
-    message: str = ""
-    tokens_in: int | None = None
-    tokens_out: int | None = None
-    total_s: float | None = None
-    redacted: bool = False
-    request_sha256: str = ""
-    answer_sha256: str = ""
-    request_bytes: int = 0
-    answer_bytes: int = 0
 
 
 @dataclass(frozen=True)
 class EpisodeTranscript:
-    """The exchanges of one episode.
+    """The exchanges of one episode, or of one phase outside of episodes.
 
     Attributes:
-        phase: ``"episode"``, or a phase outside of episodes.
-        episode: number of the episode; None outside of episodes.
         exchanges: in order, without those that are left out.
         left_out: number of exchanges that are left out in the middle.
     """
 
-    task: str
-    phase: str
-    episode: int | None
-    exchanges: tuple[Exchange, ...] = ()
-    left_out: int = 0
+    scope: CallScope
+    exchanges: tuple[Exchange, ...]
+    left_out: int
 
 
 def shortened(role: str, text: str) -> SpokenText:
@@ -99,52 +82,48 @@ def transcripts_of(entries: Callable[[], Iterable[ModelEntry]], wanted: Wanted) 
 
     The journal is read twice: first to choose the calls, then for their contents.
     """
-    places: dict[_Place, list[int]] = {}
+    asked: dict[CallScope, list[int]] = {}
     for entry in entries():
         if isinstance(entry, CallEntry) and wanted(entry.scope.task, entry.scope.episode):
-            places.setdefault((entry.scope.task, entry.scope.phase, entry.scope.episode), []).append(entry.call)
-    shown = {place: _ends(calls) for place, calls in places.items()}
-    reader = _Reader({call: place for place, calls in shown.items() for call in calls})
+            asked.setdefault(entry.scope, []).append(entry.call)
+    shown = {scope: _ends(calls) for scope, calls in asked.items()}
+    reader = _Reader({call for calls in shown.values() for call in calls})
     calls = {call.call.call: call for call in joined(reader.without_contents(entries()))}
     return [
         EpisodeTranscript(
-            task,
-            phase,
-            episode,
-            tuple(reader.exchange(calls[number]) for number in numbers),
-            len(places[task, phase, episode]) - len(numbers),
+            scope, tuple(reader.exchange(calls[number]) for number in numbers), len(asked[scope]) - len(numbers)
         )
-        for (task, phase, episode), numbers in shown.items()
+        for scope, numbers in shown.items()
     ]
 
 
 class _Reader:
     """Shortens requests and answers while the journal is read; none of them stays in memory whole."""
 
-    def __init__(self, places: dict[int, _Place]) -> None:
-        self._places = places
-        self._before: dict[_Place, list[int]] = {}
+    def __init__(self, chosen: set[int]) -> None:
+        self._chosen = chosen
+        self._before: dict[CallScope, list[int]] = {}
         self._asked: dict[int, tuple[tuple[SpokenText, ...], int]] = {}
         self._said: dict[int, SpokenText] = {}
 
     def without_contents(self, entries: Iterable[ModelEntry]) -> Iterator[ModelEntry]:
         """Yields the entries of the chosen calls; their contents are kept in short."""
         for entry in entries:
-            if isinstance(entry, CallEntry) and entry.call in self._places:
+            if isinstance(entry, CallEntry) and entry.call in self._chosen:
                 if entry.request is not None:
-                    self._asked[entry.call] = self._new_messages(entry.call, entry.request)
+                    self._asked[entry.call] = self._new_messages(entry.scope, entry.request)
                     entry.request = None
                 yield entry
-            elif isinstance(entry, AnswerEntry) and entry.call in self._places:
-                self._said[entry.call] = shortened("assistant", answer_text(entry))
+            elif isinstance(entry, AnswerEntry) and entry.call in self._chosen:
+                self._said[entry.call] = shortened("answer", answer_text(entry))
                 entry.chunks = []
                 yield entry
 
-    def _new_messages(self, call: int, request: str) -> tuple[tuple[SpokenText, ...], int]:
+    def _new_messages(self, scope: CallScope, request: str) -> tuple[tuple[SpokenText, ...], int]:
         messages = _messages(request)
         digests = [hash(_written(message)) for message in messages]
-        before = self._before.get(self._places[call], [])
-        self._before[self._places[call]] = digests
+        before = self._before.get(scope, [])
+        self._before[scope] = digests
         repeated = 0
         while repeated < min(len(digests), len(before)) and digests[repeated] == before[repeated]:
             repeated += 1
@@ -154,27 +133,9 @@ class _Reader:
 
     def exchange(self, call: ModelCall) -> Exchange:
         """Returns one exchange."""
-        request, answer = call.call, call.answer
-        asked, repeated = self._asked.get(request.call, ((), 0))
-        redacted = request.call not in self._asked
-        said = None if answer is None or answer.outcome != "ok" else self._said[request.call]
-        usage = None if answer is None else answer.usage
-        return Exchange(
-            number=request.call,
-            asked=asked,
-            repeated=repeated,
-            answer=SpokenText("assistant", "") if redacted and said is not None else said,
-            outcome=call.outcome.value,
-            message="" if answer is None else answer.message[:MOST_CHARACTERS],
-            tokens_in=None if usage is None else usage.tokens_in,
-            tokens_out=None if usage is None else usage.tokens_out,
-            total_s=None if answer is None else answer.total_s,
-            redacted=redacted,
-            request_sha256=request.sha256[:64],
-            answer_sha256="" if answer is None else answer.sha256[:64],
-            request_bytes=request.request_bytes,
-            answer_bytes=0 if answer is None else answer.response_bytes,
-        )
+        number = call.call.call
+        asked, repeated = self._asked.get(number, (None, 0))
+        return Exchange(call, asked, repeated, self._said[number] if call.outcome is CallOutcome.OK else None)
 
 
 def _ends(calls: Sequence[int]) -> list[int]:
@@ -183,10 +144,8 @@ def _ends(calls: Sequence[int]) -> list[int]:
     return [*calls[: MOST_CALLS // 2], *calls[-MOST_CALLS // 2 :]]
 
 
-def _messages(request: str | None) -> list[object]:
+def _messages(request: str) -> list[object]:
     """Returns the messages of a request; of an embedding or a plain completion its prompt."""
-    if request is None:
-        return []
     document = _parsed(request)
     if not isinstance(document, dict):
         return [request]

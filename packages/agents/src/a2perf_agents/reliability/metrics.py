@@ -23,7 +23,7 @@ from a2perf.domains.registry import domains
 from a2perf.metrics.bootstrap import FEWEST_RESAMPLED, mean_interval, percentile_interval
 from a2perf.metrics.definition import Metric, metric, numbers_over_runs
 from a2perf.metrics.runs_in_mode import ScoredRuns, once_per_run
-from a2perf.metrics.values import Direction, Lead, MetricResult, Profile
+from a2perf.metrics.values import Lead, MetricResult, Profile
 from a2perf.records import Episode
 from a2perf.runs.run import Run
 from a2perf_agents.reliability import consistency, predictability
@@ -182,27 +182,11 @@ def _resources(episodes: Repeats, successes: Values) -> float:
 
 
 def _metric(
-    name: str,
-    label: str,
-    formula: str,
-    needs: str,
-    over_runs: Callable[..., MetricResult],
-    *,
-    direction: Direction = "max",
-    source: str = _PAPER,
-    **more: Any,
+    name: str, label: str, formula: str, needs: str, over_runs: Callable[..., MetricResult], **more: Any
 ) -> Metric:
+    given = {"direction": "max", "source": _PAPER, **more}
     made = metric(
-        name=name,
-        label=label,
-        category="reliability",
-        unit="1",
-        direction=direction,
-        source=source,
-        across=True,
-        formula=formula,
-        needs=needs,
-        **more,
+        name=name, label=label, formula=formula, needs=needs, category="reliability", unit="1", across=True, **given
     )
     return made(over_runs)
 
@@ -428,26 +412,10 @@ def _known(episodes: Repeats, threshold: float | None) -> Pairs:
 
 
 def _predictability(
-    name: str,
-    label: str,
-    formula: str,
-    of_episodes: Callable[[Values, Values], float],
-    *,
-    direction: Direction = "max",
-    source: str = _PAPER,
-    **more: Any,
+    name: str, label: str, formula: str, of_episodes: Callable[[Values, Values], float], **more: Any
 ) -> Metric:
     formula += "; of all unperturbed episodes of a run, then mean over runs"
-    return _metric(
-        name,
-        label,
-        formula,
-        "1 episode with a confidence",
-        _of_confidences(of_episodes),
-        direction=direction,
-        source=source,
-        **more,
-    )
+    return _metric(name, label, formula, "1 episode with a confidence", _of_confidences(of_episodes), **more)
 
 
 _PREDICTABILITY = (
