@@ -15,7 +15,6 @@ import string
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
@@ -152,14 +151,3 @@ class ActionText(spaces.Text):
         return isinstance(other, ActionText) and self.max_length == other.max_length
 
     __hash__ = None  # type: ignore[assignment]
-
-
-def text_space() -> spaces.Dict:
-    """Returns the space of text observations: ``instruction`` and ``page``."""
-    return spaces.Dict({"instruction": ShownText(), "page": ShownText()})
-
-
-def screenshot_space(shape: tuple[int, int, int]) -> spaces.Dict:
-    """Returns the space of observations with a picture: those of texts, and ``screenshot``, uint8 of ``shape``."""
-    picture = spaces.Box(0, 255, shape, np.uint8)
-    return spaces.Dict({"instruction": ShownText(), "page": ShownText(), "screenshot": picture})
