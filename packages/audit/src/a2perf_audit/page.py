@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from html import escape
+
+import jinja2
 
 from a2perf_audit.auditing import Audit
 from a2perf_audit.bench import COULD_NOT_RUN, FAILS, HOLDS, NOT_APPLICABLE, NOT_FINISHED
-
-_STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #1a1a1a; }
-table { border-collapse: collapse; width: 100%; margin: 1rem 0; }
-th, td { text-align: left; padding: .35rem .6rem; border-bottom: 1px solid #ddd; vertical-align: top; }
-td.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
-.holds { color: #116329; } .fails, .could { color: #b3261e; font-weight: 600; } .not { color: #595959; }
-code { background: #f3f3f3; padding: .1rem .3rem; }
-"""
 
 
 def text(audit: Audit) -> str:
@@ -29,11 +20,15 @@ def text(audit: Audit) -> str:
 
 def page(audits: list[Audit]) -> str:
     """Returns one HTML page with a section per environment."""
-    title = f"Audit of {audits[0].subject if len(audits) == 1 else f'{len(audits)} environments'}"
-    body = "\n".join(_section(audit) for audit in audits)
-    return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
-        f"<style>{_STYLE}</style></head>\n<body><main><h1>{escape(title)}</h1>\n{body}\n</main></body></html>\n"
+    from a2perf.report.page import render  # the text of an audit needs no report
+
+    return render(
+        "audits.html",
+        loader=jinja2.PackageLoader("a2perf_audit", "templates"),
+        styles=("page", "audit"),
+        scripts=(),
+        page_title=f"Audit of {audits[0].subject if len(audits) == 1 else f'{len(audits)} environments'}",
+        audits=[(audit, _summary(audit)) for audit in audits],
     )
 
 
@@ -58,24 +53,3 @@ def _summary(audit: Audit) -> str:
         text += f", {counted[verdict]} {verdict}" if counted[verdict] else ""
     without = "" if audit.identity.get("expert") else " without an expert"
     return text + (f", {counted[NOT_APPLICABLE]} {NOT_APPLICABLE}{without}" if counted[NOT_APPLICABLE] else "")
-
-
-def _section(audit: Audit) -> str:
-    rows = "\n".join(
-        f"<tr><td>{escape(one.question)}</td><td class={one.verdict.split()[0]}>{one.verdict}</td>"
-        f"<td>{escape(one.evidence)}{'' if one.seed is None else f' (seed {one.seed})'}</td>"
-        f'<td class="number">{one.seconds:.1f} s</td></tr>'
-        for one in audit.findings
-    )
-    returns = "\n".join(
-        f'<tr><td>{escape(name)}</td><td class="number">{mean:.4g}</td><td class="number">± {half:.2g}</td></tr>'
-        for name, mean, half in audit.returns
-    )
-    identity = escape(json.dumps(audit.identity))
-    return (
-        f"<h2>{escape(audit.subject)}</h2>\n<p>{_summary(audit)}. Repeat it: <code>{escape(audit.command)}</code></p>\n"
-        f"<p>Of: <code>{identity}</code></p>\n"
-        f"<table><tr><th>Check</th><th>Verdict</th><th>Evidence</th><th>Time</th></tr>\n{rows}</table>\n"
-        "<h3>Mean returns</h3>\n<table><tr><th>Policy</th><th>Return</th><th>95 % interval</th></tr>\n"
-        f"{returns}</table>"
-    )
