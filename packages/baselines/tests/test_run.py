@@ -184,9 +184,10 @@ def test_vector_and_single_evaluations_agree() -> None:
 
     seeds = [5, 6, 7, 8, 9]
     single = learning.evaluate(act, gymnasium.make("CartPole-v1"), seeds)
-    kwargs = {"autoreset_mode": gymnasium.vector.AutoresetMode.DISABLED}
-    envs = gymnasium.make_vec("CartPole-v1", 2, vectorization_mode="sync", vector_kwargs=kwargs)
-    np.testing.assert_array_equal(learning.evaluate_vector(act, envs, seeds), single)
+    for mode in (gymnasium.vector.AutoresetMode.DISABLED, gymnasium.vector.AutoresetMode.SAME_STEP):
+        kwargs = {"autoreset_mode": mode}
+        envs = gymnasium.make_vec("CartPole-v1", 2, vectorization_mode="sync", vector_kwargs=kwargs)
+        np.testing.assert_array_equal(learning.evaluate_vector(act, envs, seeds), single)
     assert len(set(single)) > 1
     with pytest.raises(UserError, match="autoreset"):
         learning.evaluate_vector(act, gymnasium.make_vec("CartPole-v1", 2, vectorization_mode="sync"), seeds)

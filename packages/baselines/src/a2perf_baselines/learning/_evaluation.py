@@ -36,16 +36,18 @@ def evaluate_vector(
 
     Args:
         act: maps a batch of observations to a batch of actions.
-        envs: the members, with autoreset mode ``DISABLED``; members that are done wait for their batch.
+        envs: the members, with autoreset mode ``DISABLED`` or ``SAME_STEP``; what members do that are done with their
+            batch does not count. Reset them before another use.
 
     Returns:
         The returns, shape ``(len(seeds),)``.
 
     Raises:
-        UserError: the members reset automatically.
+        UserError: the members have another mode: a step of a member would only reset it.
     """
     mode = (envs.metadata or {}).get("autoreset_mode")
-    if mode is not gymnasium.vector.AutoresetMode.DISABLED:
+    disabled, same_step = gymnasium.vector.AutoresetMode.DISABLED, gymnasium.vector.AutoresetMode.SAME_STEP
+    if mode not in (disabled, same_step):
         raise UserError(
             f"members with the autoreset mode {mode} cannot be evaluated together",
             hint="make them with autoreset_mode=gymnasium.vector.AutoresetMode.DISABLED",
@@ -62,6 +64,6 @@ def evaluate_vector(
             returns[start : start + len(batch)] += np.where(over, 0.0, rewards)[: len(batch)]
             ended = terminations | truncations
             over |= ended
-            if ended.any() and not over.all():
+            if mode is disabled and ended.any() and not over.all():
                 observations, _ = envs.reset(options={"reset_mask": ended})
     return returns

@@ -35,7 +35,7 @@ class QuadrupedSettings:
         share, ahead, scale, differences: meaning of actions and observations, see ``ResidualControl``.
         log_every: steps between two points of the curve.
         checkpoint_every: steps between two checkpoints, each with an evaluation.
-        evaluation_episodes: of an evaluation, at most ``robots``; the best policy by their mean return is kept.
+        evaluation_episodes: of an evaluation; the best policy by their mean return is kept.
     """
 
     total_steps: int = learning.may_change(400_000)

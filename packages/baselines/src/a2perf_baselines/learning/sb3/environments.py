@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from a2perf_baselines.learning.sb3 import frameworks  # noqa: F401  # isort: skip  raises MissingDependency
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import gymnasium
@@ -73,31 +72,6 @@ class GymnasiumVecEnv(VecEnv):  # type: ignore[misc]  # mypy does not follow the
             }
             self._returns[member], self._lengths[member] = 0.0, 0
         return np.asarray(observations), np.asarray(rewards, dtype=np.float32), dones, described
-
-    def evaluate(self, act: Callable[[NDArray[Any]], NDArray[Any]], seeds: Sequence[int]) -> NDArray[np.float64]:
-        """Runs one episode per seed in the members; call ``reset`` afterwards.
-
-        Args:
-            act: maps a batch of observations to a batch of actions.
-            seeds: at most one per member.
-
-        Returns:
-            The returns, shape ``(len(seeds),)``.
-
-        Raises:
-            UserError: there are more seeds than members.
-        """
-        if len(seeds) > self.num_envs:
-            raise UserError(f"{len(seeds)} episodes cannot run on {self.num_envs} members at the same time")
-        reset: Any = self.envs.reset
-        given = [*seeds, *[seeds[-1]] * (self.num_envs - len(seeds))]
-        observations, _ = reset(seed=[int(seed) for seed in given])
-        returns, over = np.zeros(self.num_envs), np.zeros(self.num_envs, dtype=np.bool_)
-        while not over[: len(seeds)].all():
-            observations, rewards, terminations, truncations, _ = self.envs.step(act(np.asarray(observations)))
-            returns += np.where(over, 0.0, rewards)
-            over |= terminations | truncations
-        return returns[: len(seeds)]
 
     def close(self) -> None:
         """Closes the members."""

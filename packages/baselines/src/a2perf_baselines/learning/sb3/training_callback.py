@@ -41,7 +41,7 @@ class TrainingCallback(BaseCallback):  # type: ignore[misc]  # mypy does not fol
         members: the vector environment below ``envs``.
         log_every: steps between two points of the curve.
         checkpoint_every: steps between two checkpoints; an evaluation precedes each.
-        episodes: episodes of an evaluation, always the same ones; at most one per member.
+        episodes: episodes of an evaluation, always the same ones.
         export: writes further files of a policy into the folder that it gets.
     """
 
@@ -138,7 +138,7 @@ class TrainingCallback(BaseCallback):  # type: ignore[misc]  # mypy does not fol
         model, run = self.model, self._run
         self._saved = model.num_timesteps
         generators = checkpoint.generators(model)
-        value = float(self._members.evaluate(self._act, self._evaluation_seeds).mean())
+        value = float(learning.evaluate_vector(self._act, self._members.envs, self._evaluation_seeds).mean())
         run.log({"Evaluation/AverageReturn": value}, self._saved)
         run.say(f"{self._saved:9d} steps  evaluation {value:.4g}")
         if value > self.best:
