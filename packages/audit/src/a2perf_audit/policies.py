@@ -67,9 +67,7 @@ def random_policy(env: Any) -> Callable[[int], Policy]:
     return made
 
 
-def searched(
-    env: Any, cap: int, steps: int, features: Callable[[Any, int], Any], size: int, *, seed: int = 0
-) -> Policy | None:
+def searched(env: Any, cap: int, steps: int, features: Callable[[Any, int], Any], size: int) -> Policy | None:
     """Searches linear policies by the cross-entropy method on the return alone.
 
     Args:
@@ -87,7 +85,7 @@ def searched(
         outputs = int(np.prod(space.shape))
     else:
         return None
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     projection = rng.normal(size=(size, _MOST_FEATURES)) / np.sqrt(size) if size > _MOST_FEATURES else None
     width = min(size, _MOST_FEATURES) + 1
 

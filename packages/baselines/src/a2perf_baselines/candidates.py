@@ -68,14 +68,12 @@ def candidates_of(env: Any, **arguments: Any) -> CandidateReader:
     return cast(CandidateReader, points[domain].load()(env, **arguments))
 
 
-def padded(rows: Rows, size: int, dtype: Any = np.float16) -> NDArray[Any]:
-    """Returns a table of ``size`` rows: the first ones as given, the others invalid.
+def padded(rows: Rows, size: int) -> NDArray[np.float16]:
+    """Returns a table of ``size`` rows: the first ones as given, those beyond dropped, missing ones invalid.
 
-    Args:
-        rows: candidates; those beyond ``size`` are dropped.
-        dtype: half precision by default, since a replay memory holds a table per step.
+    It has half precision, since a replay memory holds a table per step.
     """
-    table = np.zeros((size, rows.shape[1]), dtype)
+    table = np.zeros((size, rows.shape[1]), np.float16)
     kept = min(len(rows), size)
     table[:kept] = rows[:kept]
     return table

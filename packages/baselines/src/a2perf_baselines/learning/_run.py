@@ -12,7 +12,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from pathlib import Path
 from types import TracebackType
@@ -157,12 +157,11 @@ class TrainingRun:
         self._progress.close()
 
 
-def begin(settings: Dataclass, *, ignore_env_kwargs: Sequence[str] = ()) -> TrainingRun:
+def begin(settings: Dataclass) -> TrainingRun:
     """Opens the training run in ``A2PERF_ARTIFACTS``, or begins one there.
 
     Args:
         settings: settings of the training run; only fields declared with ``may_change`` may differ after a resume.
-        ignore_env_kwargs: arguments of the environment that may differ as well.
 
     Raises:
         ConfigError: there is no run: an environment variable is missing.
@@ -181,7 +180,7 @@ def begin(settings: Dataclass, *, ignore_env_kwargs: Sequence[str] = ()) -> Trai
     digest = hashlib.sha256(json_text({"kind": type(settings).__qualname__, **shared}).encode()).hexdigest()
     configuration = {
         "env_id": run.env_id,
-        "env_kwargs": {name: value for name, value in env_kwargs.items() if name not in ignore_env_kwargs},
+        "env_kwargs": env_kwargs,
         "seed": run.seed,
         "settings": shared,
     }

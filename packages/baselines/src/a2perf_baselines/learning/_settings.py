@@ -50,22 +50,19 @@ def fixed_fields(settings: Dataclass) -> dict[str, Any]:
     }
 
 
-def read_settings(
-    kind: type[S], participant_args: Mapping[str, str], folder: Path, *, task_name: str | None = None
-) -> S:
+def read_settings(kind: type[S], participant_args: Mapping[str, str], folder: Path) -> S:
     """Returns the settings of a training run.
 
     Args:
         kind: a dataclass; its fields are numbers, strings, bools, or tuples of these, all with defaults.
         participant_args: fields of ``kind`` as strings; ``config`` names another file or the settings of another task.
         folder: the submission; ``configs/NAME.gin`` is read for the first of ``task_names`` that has such a file.
-        task_name: name of a task to use instead of the run's task.
 
     Raises:
         ConfigError: a name is unknown, a value has another type, or a file cannot be read; the message names the place.
     """
     given = dict(participant_args)
-    file = _file(folder, given.pop("config", None), task_name)
+    file = _file(folder, given.pop("config", None))
     hints = typing.get_type_hints(kind)
     names = [field.name for field in dataclasses.fields(kind)]
     values: dict[str, Any] = {}
@@ -126,11 +123,10 @@ def domain_module(folder: Path) -> ModuleType:
     return importlib.import_module(name)
 
 
-def _file(folder: Path, config: str | None, task_name: str | None) -> Path | None:
+def _file(folder: Path, config: str | None) -> Path | None:
     configs = folder / CONFIG_FOLDER
     if config is None:
-        names = [task_name] if task_name is not None else task_names()
-        return next((file for name in names if (file := configs / f"{name}.gin").is_file()), None)
+        return next((file for name in task_names() if (file := configs / f"{name}.gin").is_file()), None)
     for file in (Path(config), configs / config, configs / f"{config}.gin"):
         if file.is_file():
             return file

@@ -5,7 +5,7 @@ The compiled loop builds the tuples of the single robot (``ImitationTask``, ``Si
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Annotated, NamedTuple, get_args, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,85 +16,57 @@ from a2perf.domains.quadruped_locomotion.physics.robot import STATE_SIZE, FloatA
 from a2perf.domains.quadruped_locomotion.sensors import HISTORY_LENGTH, OBSERVATION_SIZE
 
 PRIVILEGED_SIZE = 20
+_ELEMENTS = {IntArray: np.int64, NDArray[np.bool_]: np.bool_, NDArray[np.uint64]: np.uint64}
 
 
 class Robots(NamedTuple):
-    """State of all robots; see ``ImitationTask``, ``Actuation`` and ``Simulation`` for the parts."""
+    """State of all robots with its shapes per robot; see ``ImitationTask``, ``Actuation`` and ``Simulation``."""
 
-    filter: FloatArray
-    commands: FloatArray
-    strength: FloatArray
-    history_angles: FloatArray
-    history_base: FloatArray
-    history_cursor: IntArray
-    delayed: FloatArray
-    torques: FloatArray
-    joints: FloatArray
-    rotation: FloatArray
-    position: FloatArray
-    standing: FloatArray
-    clock: FloatArray
-    action: FloatArray
-    state: FloatArray
-    feet: FloatArray
-    pose: FloatArray
-    velocity: FloatArray
-    reference_feet: FloatArray
-    frames: FloatArray
-    terms: FloatArray
-    outcome: FloatArray
-    scratch: FloatArray
-    observation: FloatArray
-    qpos: FloatArray
-    qvel: FloatArray
-    warm_start: FloatArray
-    latency: FloatArray
-    played: FloatArray  # the action that plays the reference, rad
-    total: FloatArray  # return of the episode so far
-    steps: IntArray
-    limit: IntArray
-    model: IntArray
-    warm_up: NDArray[np.bool_]
-    random: NDArray[np.uint64]
-
-
-_SHAPES: dict[str, tuple[int, ...]] = {
-    "filter": (4, 12),
-    "commands": (2, 12),
-    "history_angles": (HISTORY_LENGTH, 12),
-    "history_base": (HISTORY_LENGTH, 7),
-    "history_cursor": (2,),
-    "joints": (2, 12),
-    "rotation": (4,),
-    "position": (3,),
-    "standing": (19,),
-    "clock": (4,),
-    "state": (STATE_SIZE,),
-    "feet": (8, 3),
-    "pose": (19,),
-    "velocity": (18,),
-    "reference_feet": (8, 3),
-    "frames": (17, 7),
-    "terms": (len(TERMS),),
-    "outcome": (4,),
-    "scratch": (19,),
-    "observation": (OBSERVATION_SIZE,),
-    "qpos": (19,),
-    "qvel": (18,),
-    "warm_start": (18,),
-    **dict.fromkeys(("strength", "delayed", "torques", "action", "played"), (12,)),
-    **dict.fromkeys(("latency", "total", "steps", "limit", "model", "warm_up", "random"), ()),
-}
-_TYPES: dict[str, Any] = {
-    **dict.fromkeys(("history_cursor", "steps", "limit", "model"), np.int64),
-    "warm_up": np.bool_,
-    "random": np.uint64,
-}
+    filter: Annotated[FloatArray, (4, 12)]
+    commands: Annotated[FloatArray, (2, 12)]
+    strength: Annotated[FloatArray, (12,)]
+    history_angles: Annotated[FloatArray, (HISTORY_LENGTH, 12)]
+    history_base: Annotated[FloatArray, (HISTORY_LENGTH, 7)]
+    history_cursor: Annotated[IntArray, (2,)]
+    delayed: Annotated[FloatArray, (12,)]
+    torques: Annotated[FloatArray, (12,)]
+    joints: Annotated[FloatArray, (2, 12)]
+    rotation: Annotated[FloatArray, (4,)]
+    position: Annotated[FloatArray, (3,)]
+    standing: Annotated[FloatArray, (19,)]
+    clock: Annotated[FloatArray, (4,)]
+    action: Annotated[FloatArray, (12,)]
+    state: Annotated[FloatArray, (STATE_SIZE,)]
+    feet: Annotated[FloatArray, (8, 3)]
+    pose: Annotated[FloatArray, (19,)]
+    velocity: Annotated[FloatArray, (18,)]
+    reference_feet: Annotated[FloatArray, (8, 3)]
+    frames: Annotated[FloatArray, (17, 7)]
+    terms: Annotated[FloatArray, (len(TERMS),)]
+    outcome: Annotated[FloatArray, (4,)]
+    scratch: Annotated[FloatArray, (19,)]
+    observation: Annotated[FloatArray, (OBSERVATION_SIZE,)]
+    qpos: Annotated[FloatArray, (19,)]
+    qvel: Annotated[FloatArray, (18,)]
+    warm_start: Annotated[FloatArray, (18,)]
+    latency: Annotated[FloatArray, ()]
+    played: Annotated[FloatArray, (12,)]  # the action that plays the reference, rad
+    total: Annotated[FloatArray, ()]  # return of the episode so far
+    steps: Annotated[IntArray, ()]
+    limit: Annotated[IntArray, ()]
+    model: Annotated[IntArray, ()]
+    warm_up: Annotated[NDArray[np.bool_], ()]
+    random: Annotated[NDArray[np.uint64], ()]
 
 
 def new_robots(count: int) -> Robots:
     """Returns zeroed memory."""
-    return Robots(**{name: np.zeros((count, *_SHAPES[name]), _TYPES.get(name, np.float64)) for name in Robots._fields})
+    return Robots(
+        **{
+            name: np.zeros((count, *get_args(hint)[1]), _ELEMENTS.get(get_args(hint)[0], np.float64))
+            for name, hint in get_type_hints(Robots, include_extras=True).items()
+        }
+    )
 
 
 class World(NamedTuple):

@@ -178,10 +178,6 @@ class _Texts:
         self._number = {"": 0}
         self._alike = np.full((64, 64), np.nan, np.float32)
 
-    def text(self, number: int) -> str:
-        """Returns the text of a number."""
-        return self._texts[number]
-
     def hashed(self, numbers: Ints, columns: int) -> Floats:
         """Returns two digits of a hash of each text, one-hot, shape (n, columns); the empty text has none."""
         found = np.zeros((len(numbers), columns), np.float32)
