@@ -11,7 +11,7 @@ import json
 import re
 import struct
 import zipfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
@@ -142,11 +142,7 @@ def _member(archive: zipfile.ZipFile, stream: BinaryIO, name: str) -> Any:
     return json.loads(data)
 
 
-def _no_folder(names: Iterable[str]) -> bool:
-    return False
-
-
-INSPECT = RunFormat("inspect_ai", _no_folder, read_inspect, lambda name: name.endswith(".eval"))
+INSPECT = RunFormat("inspect_ai", lambda names: False, read_inspect, lambda name: name.endswith(".eval"))
 SAMPLES = RunFormat(
-    "lm-evaluation-harness", _no_folder, read_samples, lambda name: _SAMPLES.fullmatch(name) is not None
+    "lm-evaluation-harness", lambda names: False, read_samples, lambda name: _SAMPLES.fullmatch(name) is not None
 )

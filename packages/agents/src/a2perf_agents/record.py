@@ -1,7 +1,7 @@
 """Typed records of a run's calls to a language model: the entries of the journal, and the summary of usage.
 
-The journal (``layout.MODEL_CALLS``) is written by the relay of ``submission.evaluator.model_relay``. Every entry is one
-JSON object with a ``kind``. ``model_calls`` reads it.
+The journal (``layout.MODEL_CALLS``) is written by ``relay``. Every entry is one
+JSON object with a ``kind``. ``calls`` reads it.
 """
 
 from __future__ import annotations
@@ -11,9 +11,6 @@ import enum
 import msgspec
 
 from a2perf.records import SCHEMA, Record
-
-CALL, ANSWER, RETRY, SERVED, REFUSED, OPENED = "call", "answer", "retry", "served", "refused", "opened"
-"""Kinds of the entries of the journal."""
 
 
 class CallOutcome(enum.Enum):
@@ -82,7 +79,7 @@ class Amounts(msgspec.Struct, kw_only=True, frozen=True):
         )
 
 
-class CallEntry(Record, kw_only=True, tag=CALL, tag_field="kind"):
+class CallEntry(Record, kw_only=True, tag="call", tag_field="kind"):
     """A call that is about to be sent.
 
     Attributes:
@@ -109,7 +106,7 @@ class CallEntry(Record, kw_only=True, tag=CALL, tag_field="kind"):
     request_bytes: int = 0
 
 
-class AnswerEntry(Record, kw_only=True, tag=ANSWER, tag_field="kind"):
+class AnswerEntry(Record, kw_only=True, tag="answer", tag_field="kind"):
     """The end of a call, on disk before the participant gets the answer.
 
     Attributes:
@@ -143,7 +140,7 @@ class AnswerEntry(Record, kw_only=True, tag=ANSWER, tag_field="kind"):
     message: str = ""
 
 
-class RetryEntry(Record, kw_only=True, tag=RETRY, tag_field="kind"):
+class RetryEntry(Record, kw_only=True, tag="retry", tag_field="kind"):
     """A try that failed and is repeated.
 
     Attributes:
@@ -158,7 +155,7 @@ class RetryEntry(Record, kw_only=True, tag=RETRY, tag_field="kind"):
     charged: Amounts = msgspec.field(default_factory=Amounts)
 
 
-class ServedEntry(Record, kw_only=True, tag=SERVED, tag_field="kind"):
+class ServedEntry(Record, kw_only=True, tag="served", tag_field="kind"):
     """A request that was answered from a record, without a call.
 
     Attributes:
@@ -172,7 +169,7 @@ class ServedEntry(Record, kw_only=True, tag=SERVED, tag_field="kind"):
     replayed: bool = False
 
 
-class RefusedEntry(Record, kw_only=True, tag=REFUSED, tag_field="kind"):
+class RefusedEntry(Record, kw_only=True, tag="refused", tag_field="kind"):
     """A request that the relay refused; nothing was sent.
 
     Attributes:
@@ -189,7 +186,7 @@ class RefusedEntry(Record, kw_only=True, tag=REFUSED, tag_field="kind"):
     sha256: str = ""
 
 
-class OpenedEntry(Record, kw_only=True, tag=OPENED, tag_field="kind"):
+class OpenedEntry(Record, kw_only=True, tag="opened", tag_field="kind"):
     """The start of a relay.
 
     Attributes:

@@ -52,14 +52,14 @@ class ShownEpisode:
     Attributes:
         failed: whether it failed, or a call in it.
         panels: the answers in a row: what the agent did, call by call.
-        strip_note: states where pictures of the pages are.
+        drawn: whether there are pictures of the pages.
     """
 
     title: str
     facts: str
     failed: bool
     panels: tuple[str, ...]
-    strip_note: str
+    drawn: bool
     steps: tuple[ShownStep, ...]
     note: str = ""
 
@@ -158,7 +158,7 @@ def _shown_episode(
     if errors:
         facts = ", ".join(part for part in (facts, f"{len(errors)} failed calls") if part)
     return ShownEpisode(
-        f"{name} of {task}" if task else name, facts, failed or bool(errors), panels, _strip_note(drawn), steps, note
+        f"{name} of {task}" if task else name, facts, failed or bool(errors), panels, drawn, steps, note
     )
 
 
@@ -167,14 +167,6 @@ def _is_drawn(run: Run, transcript: EpisodeTranscript) -> bool:
         return False
     names = {PurePosixPath(media.name).stem for media in run.details.media if media.name.endswith(".png")}
     return f"episode_{transcript.scope.episode:03d}" in names
-
-
-def _strip_note(drawn: bool) -> str:
-    if drawn:
-        return "First line of each answer. The picture strip in a report of this run shows the pages of this episode."
-    return (
-        "First line of each answer. No pictures of this episode were recorded; the questions hold what the agent saw."
-    )
 
 
 def _panel(exchange: Exchange) -> str:

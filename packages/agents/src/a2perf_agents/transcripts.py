@@ -47,7 +47,7 @@ class Exchange:
     Attributes:
         call: the recorded call, without the contents of its request and its answer.
         asked: messages of the request that the previous one of the episode did not have; None if the contents were
-            removed from the record, whose hashes and sizes then stand for them.
+            removed from the record; then its hashes and sizes stand for them.
         repeated: number of messages that the previous request had, too.
         answer: text of a call that succeeded.
     """

@@ -38,6 +38,9 @@ class RunBudget:
     Args:
         busy_s: time in which calls were in flight in earlier attempts, in seconds.
         clock: a monotonic clock in seconds.
+
+    Attributes:
+        reserved: the largest amounts of the calls in flight.
     """
 
     def __init__(
@@ -49,7 +52,7 @@ class RunBudget:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.limits = limits
-        self._used, self._reserved = used or Amounts(), Amounts()
+        self._used, self.reserved = used or Amounts(), Amounts()
         self._busy_s, self._busy_since, self._in_flight = busy_s, 0.0, 0
         self._joules: dict[int, float] = {}
         self._refused: dict[str, int] = {}
@@ -66,11 +69,6 @@ class RunBudget:
         """What is left of the budget of time, in seconds."""
         return math.inf if self.limits.seconds is None else max(0.0, self.limits.seconds - self.busy_s)
 
-    @property
-    def reserved(self) -> Amounts:
-        """The largest amounts of the calls in flight."""
-        return self._reserved
-
     def set_joules(self, source: int, joules: float) -> None:
         """Sets the energy that one part of the run has used so far, earlier attempts included."""
         self._joules[source] = joules
@@ -82,16 +80,16 @@ class RunBudget:
             At most ``most``; below 1 if the budgets do not allow a single token.
         """
         if self.limits.tokens is not None:
-            rest = self.limits.tokens - self._used.tokens - self._reserved.tokens - prompt
+            rest = self.limits.tokens - self._used.tokens - self.reserved.tokens - prompt
             most = min(most, rest // choices)
         if self.limits.cost is not None and price is not None and price.output > 0:
-            rest_cost = self.limits.cost - self._used.cost - self._reserved.cost - cost(price, prompt, 0)
+            rest_cost = self.limits.cost - self._used.cost - self.reserved.cost - cost(price, prompt, 0)
             most = min(most, math.floor(rest_cost * _PER / price.output / choices + 1e-9))
         return most
 
     def exhausted(self, need: Amounts) -> str | None:
         """Returns the name of the first budget that a call would exceed, and counts the refusal; else None."""
-        used, limits = self._used.plus(self._reserved).plus(need), self.limits
+        used, limits = self._used.plus(self.reserved).plus(need), self.limits
         over = {
             "calls": limits.calls is not None and used.calls > limits.calls,
             "tokens": limits.tokens is not None and used.tokens > limits.tokens,
@@ -111,7 +109,7 @@ class RunBudget:
 
     def reserve(self, need: Amounts) -> None:
         """Reserves the largest amounts of a call that is about to be sent."""
-        self._reserved = self._reserved.plus(need)
+        self.reserved = self.reserved.plus(need)
         if self._in_flight == 0:
             self._busy_since = self._clock()
         self._in_flight += 1
@@ -122,7 +120,7 @@ class RunBudget:
 
     def settle(self, need: Amounts, charged: Amounts) -> None:
         """Releases the reserve of a call that has ended, and counts what it used."""
-        self._reserved = self._reserved.plus(need, -1)
+        self.reserved = self.reserved.plus(need, -1)
         self._used = self._used.plus(charged)
         self._in_flight -= 1
         if self._in_flight == 0:

@@ -17,17 +17,6 @@ DECREASE = 0.75
 """Factor of the bound after a refused call."""
 
 
-class Turn:
-    """A call at the server.
-
-    Attributes:
-        round: number of decreases of the bound before the call.
-    """
-
-    def __init__(self, round: int) -> None:
-        self.round = round
-
-
 class CallGate:
     """Admits calls; without a refused call it admits all."""
 
@@ -37,11 +26,14 @@ class CallGate:
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     @asynccontextmanager
-    async def turn(self, *, again: bool) -> AsyncIterator[Turn]:
+    async def turn(self, *, again: bool) -> AsyncIterator[int]:
         """Waits for the turn of a call, which lasts while the context is open.
 
         Args:
             again: whether the call was refused before; it then comes before calls that were not.
+
+        Yields:
+            The number of decreases of the bound before the call, for ``refused``.
         """
         if self._waiting or self._is_full:
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -57,13 +49,13 @@ class CallGate:
         else:
             self._active += 1
         try:
-            yield Turn(self._round)
+            yield self._round
         finally:
             self._end()
 
-    def refused(self, turn: Turn) -> None:
+    def refused(self, turn: int) -> None:
         """Lowers the bound, at most once for the calls that were sent under the present one."""
-        if turn.round == self._round:
+        if turn == self._round:
             self._limit = max(1.0, DECREASE * min(self._limit, self._active))
             self._round += 1
 

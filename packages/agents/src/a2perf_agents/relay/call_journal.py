@@ -19,7 +19,6 @@ from a2perf.errors import InfrastructureError
 from a2perf.storage import MAX_JOURNAL_BYTES, read_bounded
 from a2perf_agents.calls import (
     ModelCall,
-    busy_seconds,
     decode_entry,
     encode_entry,
     entries_in,
@@ -76,11 +75,6 @@ class RecordedAnswers:
         for call in self.calls:
             total = total.plus(call.charged)
         return total
-
-    @property
-    def busy_s(self) -> float:
-        """Time in which calls were in flight, in seconds."""
-        return busy_seconds(self.calls)
 
 
 class CallJournal:

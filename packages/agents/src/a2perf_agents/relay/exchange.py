@@ -41,25 +41,15 @@ from a2perf_agents.relay.upstream import MAX_TRIES, Upstream, pause_s
 MAX_EVENTS = 100_000
 MAX_REFUSALS = 1000
 """Refused requests that are recorded one by one; further ones are only counted in the budgets."""
-_STATUS = {
-    CallOutcome.WRONG_KEY: 502,
-    CallOutcome.UNREACHABLE: 502,
-    CallOutcome.BAD_RESPONSE: 502,
-    CallOutcome.RESPONSE_TOO_LARGE: 502,
-    CallOutcome.TIMEOUT: 504,
-    CallOutcome.UNTRUSTED: 502,
-    CallOutcome.QUOTA: 502,
-}
 _WRONG_KEY = "the model server refuses the organizer's key"
 
 
 class _Failed(CarriedError):
     """A call that ended with an error."""
 
-    def __init__(self, outcome: CallOutcome, message: str, *, status: int | None = None, used: bool = True) -> None:
+    def __init__(self, outcome: CallOutcome, message: str, *, status: int = 502, used: bool = True) -> None:
         super().__init__(message)
-        self.outcome, self.message, self.used = outcome, message, used
-        self.status = status or _STATUS.get(outcome, 502)
+        self.outcome, self.message, self.status, self.used = outcome, message, status, used
 
 
 class Exchanges:
@@ -228,14 +218,15 @@ class Exchanges:
             async with asyncio.timeout(min(limit_s, rest_s)):
                 await self._tried(call)
         except TimeoutError:
-            outcome, message = CallOutcome.TIMEOUT, f"the model did not answer within {limit_s:.6g} s"
-            if call.is_rate_limited:
-                outcome, message = CallOutcome.RATE_LIMITED, f"the model server refused this call for {limit_s:.6g} s"
-            status = _STATUS.get(outcome, 429)
+            status = 429
             if rest_s < limit_s:
                 self._budget.refuse("seconds")
-                outcome, status = CallOutcome.BUDGET, 429
-                message = "the budget of seconds was exhausted during the call"
+                outcome, message = CallOutcome.BUDGET, "the budget of seconds was exhausted during the call"
+            elif call.is_rate_limited:
+                outcome, message = CallOutcome.RATE_LIMITED, f"the model server refused this call for {limit_s:.6g} s"
+            else:
+                status = 504
+                outcome, message = CallOutcome.TIMEOUT, f"the model did not answer within {limit_s:.6g} s"
         except _Failed as error:
             outcome, status, message, used = error.outcome, error.status, error.message, error.used
         fault_point("model relay: answer received")
@@ -407,9 +398,8 @@ class Exchanges:
 
 
 def _passed_on(status: int, outcome: CallOutcome) -> int:
-    if outcome in _STATUS:
-        return _STATUS[outcome]
-    return status if status >= 400 else 502
+    is_ours = outcome in (CallOutcome.WRONG_KEY, CallOutcome.QUOTA)  # not an error of the participant
+    return 502 if is_ours or status < 400 else status
 
 
 def _place(scope: CallScope) -> str:

@@ -267,15 +267,12 @@ def _ask(
     try:
         socket.send_fds(control, [message], [] if descriptor is None else [descriptor])
         data = control.recv(MAX_MESSAGE_BYTES)
+        if not data:
+            raise ConnectionResetError
     except OSError as error:
-        raise _gone() from error
-    if not data:
-        raise _gone()
+        raise InfrastructureError(
+            "the relay to the language model has ended",
+            hint="run the same command again; logs/model_relay.log has details",
+        ) from error
     answer: dict[str, Any] = msgspec.json.decode(data)
     return answer
-
-
-def _gone() -> InfrastructureError:
-    return InfrastructureError(
-        "the relay to the language model has ended", hint="run the same command again; logs/model_relay.log has details"
-    )

@@ -19,6 +19,7 @@ import msgspec
 
 from a2perf.errors import UserError
 from a2perf.runs.bundles.layout import MODEL_CALLS
+from a2perf_agents.calls import busy_seconds
 from a2perf_agents.record import CallScope, OpenedEntry
 from a2perf_agents.relay.access import MAX_MESSAGE_BYTES, RelaySettings
 from a2perf_agents.relay.budget import RunBudget
@@ -42,7 +43,7 @@ class Relay:
         access = settings.access
         self._journal = CallJournal(Path(settings.folder) / MODEL_CALLS)
         recorded = self._journal.recorded
-        self._budget = RunBudget(access.budgets, recorded.used, recorded.busy_s)
+        self._budget = RunBudget(access.budgets, recorded.used, busy_seconds(recorded.calls))
         self._budget.record_bytes = self._journal.size
         self._upstream = Upstream(access) if access.replay is None else None
         replayed = None if access.replay is None else RecordedAnswers.of(Path(access.replay))

@@ -61,7 +61,7 @@ class RelayServer:
         self._loop = asyncio.get_running_loop()
         routes = [Route(f"{BASE}/{path}", self._answers(path), methods=["POST"]) for path in requests.PATHS]
         routes += [Route(f"{BASE}/models", self._models), Route(f"{BASE}/models/{{name:path}}", self._model)]
-        app = Starlette(routes=routes, exception_handlers={HTTPException: _no_such_path})
+        app = Starlette(routes=routes, exception_handlers={HTTPException: _no_such_path, RefusedRequest: _refused})
         self._config = uvicorn.Config(
             app,
             http=H11Protocol,
@@ -137,7 +137,7 @@ class RelayServer:
                 reply = await self._exchanges.answer(read, scope)
             except RefusedRequest as error:
                 self._exchanges.refuse(error, scope, sha256)
-                return _error(error.status, error.outcome, error.message)
+                raise
             status, content_type = reply.started.result()
             headers = {} if status == 200 else _NO_RETRY
             if content_type == "application/json":
@@ -155,24 +155,16 @@ class RelayServer:
             )
 
     async def _models(self, request: Request) -> Response:
-        if (refusal := self._refused(request)) is not None:
-            return refusal
+        self._authorize(request)
         return _json({"object": "list", "data": [_entry(name) for name in self._exchanges.models]})
 
     async def _model(self, request: Request) -> Response:
-        if (refusal := self._refused(request)) is not None:
-            return refusal
+        self._authorize(request)
         name = request.path_params["name"]
         if name not in self._exchanges.models:
-            return _error(404, CallOutcome.UNKNOWN_MODEL, f"the model {name[:200]!r} is not available")
+            message = f"the model {name[:200]!r} is not available"
+            raise RefusedRequest(CallOutcome.UNKNOWN_MODEL, message, status=404)
         return _json(_entry(name))
-
-    def _refused(self, request: Request) -> Response | None:
-        try:
-            self._authorize(request)
-        except RefusedRequest as error:
-            return _error(error.status, error.outcome, error.message)
-        return None
 
 
 class _BoundedProtocol(H11Protocol):
@@ -259,13 +251,16 @@ def _json(document: object) -> Response:
     return Response(msgspec.json.encode(document), media_type="application/json")
 
 
-def _error(status: int, outcome: CallOutcome, message: str) -> Response:
+async def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RefusedRequest)
     # The rest of a refused request is not read: the connection ends with the answer.
-    headers = {**_NO_RETRY, "connection": "close"} if status in (408, 413) else _NO_RETRY
-    return Response(requests.error_body(outcome, message), status, headers, "application/json")
+    headers = {**_NO_RETRY, "connection": "close"} if error.status in (408, 413) else _NO_RETRY
+    body = requests.error_body(error.outcome, error.message)
+    return Response(body, error.status, headers, "application/json")
 
 
 async def _no_such_path(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 404
     paths = ", ".join(f"POST {BASE}/{path}" for path in requests.PATHS)
-    return _error(status, CallOutcome.UNKNOWN_PATH, f"the relay offers {paths} and GET {BASE}/models")
+    message = f"the relay offers {paths} and GET {BASE}/models"
+    return await _refused(request, RefusedRequest(CallOutcome.UNKNOWN_PATH, message, status=status))

@@ -31,6 +31,7 @@ from a2perf_agents.reliability import consistency, predictability
 PREFIX = "robustness_"
 """Begins the names of the metrics of single perturbations."""
 LARGEST_K = 8
+_RESAMPLES = 500
 
 _PAPER = "arXiv 2602.16666"
 _NOT_REPEATED = "no episode was repeated; evaluate with --repeats"
@@ -117,33 +118,27 @@ def _result(of_runs: Sequence[Values], profile: Profile, reason: str, count: int
     return result
 
 
-def interval_over_tasks(
-    tasks: int, statistic: Callable[[Ints], float], *, repetitions: int = 500
-) -> tuple[float, float] | None:
-    """Returns the percentile interval of a statistic over resamples of the tasks of one run, reproducibly.
-
-    The statistic takes the numbers of the drawn tasks, shape ``(tasks,)``, and returns NaN for no value. None with
-    fewer than ``FEWEST_RESAMPLED`` tasks, or if half of the resamples have no value.
-    """
-    if tasks < FEWEST_RESAMPLED:
-        return None
-    generator = np.random.default_rng(0)
-    draws = np.array([statistic(generator.integers(tasks, size=tasks)) for _ in range(repetitions)])
-    known = draws[~np.isnan(draws)]
-    if known.size < repetitions / 2:
-        return None
-    low, high = percentile_interval(known)
-    return float(low), float(high)
-
-
 def _with_resampled(
     result: MetricResult, profile: Profile, of_runs: Sequence[tuple[int, Callable[[Ints], float]]]
 ) -> MetricResult:
-    """Adds the interval over tasks to the result of a single run; takes the arguments of ``interval_over_tasks``."""
-    if len(of_runs) == 1 and profile == "corrected":
-        result.interval = interval_over_tasks(*of_runs[0])
-        if result.interval is not None:
-            result.notes.append("one run: the interval is a bootstrap over its tasks")
+    """Adds the percentile interval over resamples of the tasks to the result of a single run, reproducibly.
+
+    There is none with fewer than ``FEWEST_RESAMPLED`` tasks, or if half of the resamples have no value.
+
+    Args:
+        of_runs: of each run the number of tasks, and the statistic. It takes the numbers of the drawn tasks, shape
+            ``(tasks,)``, and returns NaN for no value.
+    """
+    if len(of_runs) != 1 or of_runs[0][0] < FEWEST_RESAMPLED or profile != "corrected":
+        return result
+    tasks, statistic = of_runs[0]
+    generator = np.random.default_rng(0)
+    draws = np.array([statistic(generator.integers(tasks, size=tasks)) for _ in range(_RESAMPLES)])
+    known = draws[~np.isnan(draws)]
+    if known.size >= _RESAMPLES / 2:
+        low, high = percentile_interval(known)
+        result.interval = (float(low), float(high))
+        result.notes.append("one run: the interval is a bootstrap over its tasks")
     return result
 
 
