@@ -9,13 +9,13 @@ from types import ModuleType
 
 import pytest
 
-from a2perf_trackers import exporting, huggingface, mlflow, tensorboard, wandb
+from a2perf_trackers import huggingface, mlflow, tensorboard, wandb
 from tests.shipped_runs import SHIPPED
 
 
 @pytest.mark.parametrize(
     "module",
-    [exporting, huggingface, mlflow, tensorboard, pytest.param(wandb, marks=pytest.mark.group("wandb"))],
+    [huggingface, mlflow, tensorboard, pytest.param(wandb, marks=pytest.mark.group("wandb"))],
     ids=lambda module: module.__name__,
 )
 def test_examples_run(module: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import importlib
 from types import ModuleType
 
-from a2perf_trackers.exporting import runs_of
+from a2perf.runs.reading import read_runs as runs_of
 
 _MODULES = ("huggingface", "mlflow", "sb3", "tensorboard", "wandb")
 

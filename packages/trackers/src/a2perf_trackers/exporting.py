@@ -7,17 +7,14 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from a2perf.errors import MissingDependency, UserError
 from a2perf.metrics.values import Profile
 from a2perf.plain_text import terminal_line
-from a2perf.runs.reading import AnyRuns, read_runs
 from a2perf.runs.run import Run
 from a2perf_trackers.description import RunDescription, describe
 
-RunSource: TypeAlias = AnyRuns
-"""A path, a ``Result``, ``Runs``, a ``Run``, or an iterable of these."""
 _MOST_CHARACTERS = 300
 """Longest reason of a tracker that is shown; some trackers add the whole request."""
 
@@ -37,24 +34,6 @@ class ExportedRun:
     run_id: str
     place: str
     is_new: bool
-
-
-def runs_of(given: RunSource) -> list[Run]:
-    """Returns the runs in what an exporter was given.
-
-    Args:
-        given: a path, a ``Result``, ``Runs``, a ``Run``, or an iterable of these. A path stands for every run at or
-            below it, of any layout, packed files included.
-
-    Raises:
-        UserError: a path does not exist or holds no run, or an object is none of these.
-
-    Example:
-        >>> from a2perf_trackers import runs_of
-        >>> [run.mode for run in runs_of("results/recorded/learning")][:3]
-        ['inference', 'inference', 'inference']
-    """
-    return read_runs(given)
 
 
 def export_each(

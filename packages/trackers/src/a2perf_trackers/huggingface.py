@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from a2perf.metrics.values import Profile
 from a2perf.plain_text import plain_text
-from a2perf_trackers.exporting import RunSource, imported
+from a2perf.runs.reading import AnyRuns
+from a2perf_trackers.exporting import imported
 from a2perf_trackers.model_card_text import model_card_text
 from a2perf_trackers.model_results import TASK, eval_results, model_results, training_emissions
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def model_card(
-    runs: RunSource,
+    runs: AnyRuns,
     *,
     algorithm: str | None = None,
     profile: Profile = "corrected",

@@ -20,8 +20,9 @@ from urllib.request import url2pathname
 from a2perf.assets import is_offline
 from a2perf.errors import MissingDependency
 from a2perf.metrics.values import Profile
+from a2perf.runs.reading import AnyRuns, read_runs
 from a2perf_trackers.description import RunDescription
-from a2perf_trackers.exporting import ExportedRun, RunSource, export_each, imported, runs_of, tracker_error
+from a2perf_trackers.exporting import ExportedRun, export_each, imported, tracker_error
 
 EXPERIMENT = "a2perf"
 _DIGEST_TAG, _COMPLETE_TAG = "a2perf.digest", "a2perf.complete"
@@ -29,13 +30,13 @@ _HINT = "check the tracking URI and your rights there"
 _FILE_STORE = "MLFLOW_ALLOW_FILE_STORE"
 _PAGE = 1000
 
-_MOST_METRICS, _MOST_PARAMS, _MOST_TAGS = 1000, 100, 100  # per batch
+_MOST_IN_BATCH = {"params": 100, "tags": 100, "metrics": 1000}
 _MOST_PARAM_CHARACTERS, _MOST_TAG_CHARACTERS = 6000, 5000
 _STATUS = {"failed": "FAILED", "interrupted": "KILLED", "unfinished": "RUNNING"}
 
 
 def log_runs(
-    runs: RunSource,
+    runs: AnyRuns,
     *,
     tracking_uri: str | Path | None = None,
     experiment: str | None = None,
@@ -68,7 +69,7 @@ def log_runs(
         ...     len(mlflow.log_runs("results/recorded/learning/minimal.zip", tracking_uri=folder))
         5
     """
-    found = runs_of(runs)
+    found = read_runs(runs)
     with _file_store_allowed():
         store = _connected(tracking_uri, experiment or EXPERIMENT)
 
@@ -126,22 +127,15 @@ def _log_all(client: Any, run_id: str, description: RunDescription) -> None:
         **_json_tags("a2perf.provenance", description.provenance()),
     }
     run_tags = [RunTag(name, _cut(value, _MOST_TAG_CHARACTERS)) for name, value in tags.items()]
-    for batch in _batches(params, _MOST_PARAMS):
-        client.log_batch(run_id, params=batch)
-    for batch in _batches(run_tags, _MOST_TAGS):
-        client.log_batch(run_id, tags=batch)
     ended = _milliseconds(description.ended_s or description.started_s or 0.0)
     metrics = [Metric(name, value, ended, 0) for name, value in description.values().items()]
     for series in description.series:
         points: Any = zip(series.values.tolist(), series.times_s.tolist(), series.steps.tolist(), strict=True)
         metrics += [Metric(series.name, value, _milliseconds(moment), step) for value, moment, step in points]
-    for batch in _batches(metrics, _MOST_METRICS):
-        client.log_batch(run_id, metrics=batch)
-
-
-def _batches(items: list[Any], most: int) -> Iterator[list[Any]]:
-    for start in range(0, len(items), most):
-        yield items[start : start + most]
+    for kind, items in (("params", params), ("tags", run_tags), ("metrics", metrics)):
+        most = _MOST_IN_BATCH[kind]
+        for start in range(0, len(items), most):
+            client.log_batch(run_id, **{kind: items[start : start + most]})
 
 
 def _json_tags(name: str, values: Mapping[str, str]) -> dict[str, str]:

@@ -18,10 +18,10 @@ from a2perf.plain_text import plain_text
 from a2perf.report.names import metric_title, submission_title
 from a2perf.report.references import scored_task
 from a2perf.report.task_results import TaskResults, results_by_task
+from a2perf.runs.reading import AnyRuns, read_runs
 from a2perf.runs.run import Run
 from a2perf.runs.tracking_record import recorded
 from a2perf_trackers.description import has_public_seeds
-from a2perf_trackers.exporting import RunSource, runs_of
 
 TASK = "reinforcement-learning"
 _TYPES = {"returns": "mean_reward"}
@@ -51,7 +51,7 @@ class ModelResults:
         return ", ".join(sorted(recorded))
 
 
-def model_results(given: RunSource, *, algorithm: str | None, profile: Profile) -> ModelResults:
+def model_results(given: AnyRuns, *, algorithm: str | None, profile: Profile) -> ModelResults:
     """Returns the results of one submission.
 
     Args:
@@ -63,7 +63,7 @@ def model_results(given: RunSource, *, algorithm: str | None, profile: Profile) 
             after it ended, or no run has a score.
         ConfigError: the profile is unknown.
     """
-    runs = _of_one_version(_of_one_submission(runs_of(given), algorithm))
+    runs = _of_one_version(_of_one_submission(read_runs(given), algorithm))
     for run in runs:
         if run.state in ("running", "unfinished", "interrupted", "unreadable"):
             raise UserError(
@@ -88,13 +88,10 @@ def eval_results(results: ModelResults) -> list[dict[str, Any]]:
     leading = {name for name, metric in registry.all_metrics().items() if metric.leads()}
     for setting in results.settings:
         for group in sorted(setting.groups, key=lambda group: _MODES.index(group.mode)):
-            named = {name: value for name, value in group.scores.items() if name in leading}
-            entries = [_metric(value, results.profile) for value in named.values() if value.value is not None]
             if group.mode == "inference":
-                entries = [*_normalised(setting, group, results.profile), *entries]
-            where = _dataset(setting, group, setting.task)
-            found += [where | entry for entry in entries]
-            for task, values in group.tasks.items():
+                where = _dataset(setting, group, setting.task)
+                found += [where | entry for entry in _normalised(setting, group, results.profile)]
+            for task, values in [(setting.task, group.scores), *group.tasks.items()]:
                 where = _dataset(setting, group, task)
                 found += [
                     where | _metric(value, results.profile)

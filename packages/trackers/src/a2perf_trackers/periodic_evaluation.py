@@ -84,7 +84,7 @@ class PeriodicEvaluation:
         self.every = every
         self._episodes = episodes
         self._seed = seed
-        self._name = name
+        self.name = name
         self._root = Path(root_dir).absolute()
         self._options = dict(options or {})
         self._background = background
@@ -111,7 +111,7 @@ class PeriodicEvaluation:
 
     def folder(self, step: int) -> Path:
         """Returns the folder of the evaluation at a step."""
-        return self._root / f"{self._name}_step_{step}"
+        return self._root / f"{self.name}_step_{step}"
 
     def snapshot(self, step: int) -> Path:
         """Returns the folder of the submission that holds the policy of a step."""

@@ -75,16 +75,16 @@ class EvaluateCallback(BaseCallback):  # type: ignore[misc]  # Stable-Baselines3
         verbose: int = 0,
     ) -> None:
         super().__init__(verbose)
-        self._settings: dict[str, Any] = {
-            "every": every_steps,
-            "episodes": episodes,
-            "seed": seed,
-            "root_dir": root_dir,
-            "background": background,
-            "options": options,
-        }
-        self._name = name
-        self._evaluation = PeriodicEvaluation(task, name=name or "model", **self._settings)
+        self._evaluation = PeriodicEvaluation(
+            task,
+            every=every_steps,
+            episodes=episodes,
+            seed=seed,
+            name=name or "",
+            root_dir=root_dir,
+            background=background,
+            options=options,
+        )
         self._best_path = None if best_model_path is None else Path(best_model_path)
         self._extra_logger = logger
         self._background = background
@@ -108,9 +108,7 @@ class EvaluateCallback(BaseCallback):  # type: ignore[misc]  # Stable-Baselines3
 
     def _init_callback(self) -> None:
         self._last_step = self.model.num_timesteps
-        if self._name is None:
-            self._name = type(self.model).__name__.lower()
-            self._evaluation = PeriodicEvaluation(self._evaluation.task, name=self._name, **self._settings)
+        self._evaluation.name = self._evaluation.name or type(self.model).__name__.lower()
 
     def _on_step(self) -> bool:
         if self.num_timesteps - self._last_step >= self._evaluation.every:

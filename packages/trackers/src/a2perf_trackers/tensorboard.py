@@ -15,9 +15,10 @@ from typing import Any
 from a2perf.metrics.values import Profile
 from a2perf.runs.bundles.run_record import folder_name
 from a2perf.runs.events.event_writer import EventWriter
+from a2perf.runs.reading import AnyRuns, read_runs
 from a2perf_trackers.described_series import safe_name
 from a2perf_trackers.description import RunDescription
-from a2perf_trackers.exporting import ExportedRun, RunSource, export_each, imported, runs_of, writable_folder
+from a2perf_trackers.exporting import ExportedRun, export_each, imported, writable_folder
 
 SUMMARY_TAG = "a2perf/summary"
 _HINT = "choose a folder that you may write to, with enough space"
@@ -26,7 +27,7 @@ _MOST_CHARACTERS = 100  # of a folder's name
 
 
 def log_runs(
-    runs: RunSource, folder: str | Path, *, profile: Profile = "corrected", trace: bool = True
+    runs: AnyRuns, folder: str | Path, *, profile: Profile = "corrected", trace: bool = True
 ) -> list[ExportedRun]:
     """Writes recorded runs as TensorBoard event files, with HParams.
 
@@ -54,7 +55,7 @@ def log_runs(
         'minimal/synthetic_trot_v1/inference/seed_1'
     """
     hparams = imported("a2perf_trackers.hparams", "tensorboard", "the export to TensorBoard needs", "tensorboard")
-    found = runs_of(runs)
+    found = read_runs(runs)
     top = writable_folder(folder)
 
     def write(description: RunDescription) -> ExportedRun:

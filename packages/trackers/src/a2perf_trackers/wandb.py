@@ -15,8 +15,9 @@ from typing import Any, Literal
 
 from a2perf.errors import UserError
 from a2perf.metrics.values import Profile
+from a2perf.runs.reading import AnyRuns, read_runs
 from a2perf_trackers.description import RunDescription
-from a2perf_trackers.exporting import ExportedRun, RunSource, export_each, imported, runs_of, writable_folder
+from a2perf_trackers.exporting import ExportedRun, export_each, imported, writable_folder
 
 Mode = Literal["offline", "online"]
 PROJECT = "a2perf"
@@ -33,7 +34,7 @@ _COMPLETE = "a2perf-complete"
 
 
 def log_runs(
-    runs: RunSource,
+    runs: AnyRuns,
     *,
     project: str | None = None,
     entity: str | None = None,
@@ -71,7 +72,7 @@ def log_runs(
         5
     """
     wandb = imported("wandb", "wandb", "the export to Weights & Biases needs", "wandb")
-    found = runs_of(runs)
+    found = read_runs(runs)
     top = writable_folder(folder or os.environ.get("WANDB_DIR") or ".")
     chosen = _mode(mode)
 
