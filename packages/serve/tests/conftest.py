@@ -22,7 +22,7 @@ import pytest
 from websockets.sync.client import connect
 
 from a2perf_serve.errors import ServingError
-from a2perf_serve.values import from_plain
+from a2perf_serve.values import array_of, is_array_record
 from tests.waiting import Child
 
 WEB, ROBOT, CIRCUIT = "difficulty_level_1_num_websites_1", "synthetic_pace", "toy_macro_stdcell"
@@ -139,6 +139,15 @@ def server() -> Iterator[Server]:
     limits += ["--client-kwargs", "observation,step_limit"]
     with started("openenv", *tasks, *limits) as server:
         yield server
+
+
+def from_plain(value: Any) -> Any:
+    """Returns a decoded message with arrays in place of their records."""
+    if is_array_record(value):
+        return array_of(value, most_items=1 << 28)
+    if isinstance(value, dict):
+        return {key: from_plain(item) for key, item in value.items()}
+    return [from_plain(item) for item in value] if isinstance(value, list) else value
 
 
 def assert_same(left: Any, right: Any) -> None:

@@ -22,8 +22,7 @@ from mcp.client.stdio import stdio_client
 from PIL import Image
 
 import a2perf
-from a2perf_serve.values import from_plain
-from packages.serve.tests.conftest import TEXT, WEB, Server, assert_same, started
+from packages.serve.tests.conftest import TEXT, WEB, Server, assert_same, from_plain, started
 
 
 @pytest.fixture(scope="module")

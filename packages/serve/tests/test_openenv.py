@@ -13,9 +13,8 @@ import pytest
 from websockets.sync.client import ClientConnection, connect
 
 import a2perf
-from a2perf_serve.values import from_plain
 from packages.serve.tests import openenv_python
-from packages.serve.tests.conftest import ROBOT, TEXT, WEB, Server, assert_same
+from packages.serve.tests.conftest import ROBOT, TEXT, WEB, Server, assert_same, from_plain
 from tests.docs import documents
 from tests.waiting import until
 

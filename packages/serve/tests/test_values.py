@@ -14,8 +14,8 @@ from hypothesis import given, settings
 
 from a2perf_serve.errors import ServingError
 from a2perf_serve.spaces import checked_action, describe_space
-from a2perf_serve.values import DTYPES, UnsendableValue, array_record, encode, from_plain, plain
-from packages.serve.tests.conftest import assert_same
+from a2perf_serve.values import DTYPES, UnsendableValue, array_record, encode, plain
+from packages.serve.tests.conftest import assert_same, from_plain
 
 
 def _round_trip(value: Any) -> Any:

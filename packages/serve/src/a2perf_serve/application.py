@@ -10,7 +10,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from a2perf_serve.access import AccessCheck
@@ -54,15 +54,14 @@ def application(sessions: Sessions) -> ASGIApp:
             expiry.cancel()
             await sessions.stop()
 
-    routes: list[BaseRoute] = [Route("/health", health)]
     running: Callable[[], contextlib.AbstractAsyncContextManager[None]] = contextlib.nullcontext
     if sessions.settings.protocol == "openenv":
-        routes += openenv_routes(sessions)
+        routes = openenv_routes(sessions)
     else:
-        from a2perf_serve.mcp_tools import McpOverHttp
+        from a2perf_serve.mcp_tools import mcp_application
 
-        protocol = McpOverHttp(sessions)
-        running, routes = protocol.running, [*routes, *protocol.routes()]
+        routes, running = mcp_application(sessions)
+    routes = [Route("/health", health), *routes]
     app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: explain, Exception: internal})
     app.router.redirect_slashes = False
     return AccessCheck(app, sessions.settings)

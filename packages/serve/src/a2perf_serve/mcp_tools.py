@@ -13,13 +13,13 @@ import functools
 import io
 import logging
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import msgspec
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
-from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.types import CallToolResult, ContentBlock, ImageContent, TextContent
 from PIL import Image
@@ -118,32 +118,20 @@ def mcp_server(sessions: Sessions) -> MCPServer[Any]:
     return server
 
 
-class McpOverHttp:
-    """The tools over streamable HTTP, at ``/mcp``."""
-
-    def __init__(self, sessions: Sessions) -> None:
-        settings = sessions.settings
-        self._server = mcp_server(sessions)
-        self._app = self._server.streamable_http_app(
-            streamable_http_path="/mcp",
-            json_response=True,
-            max_request_body_size=settings.max_message_bytes,
-            session_idle_timeout=settings.idle_seconds,
-            max_sessions=settings.max_sessions,
-            # AccessCheck examines Host and Origin for every protocol
-            transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
-        )
-
-    def routes(self) -> list[BaseRoute]:
-        """Returns the routes of the protocol."""
-        return list(self._app.routes)
-
-    @contextlib.asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """Runs the SDK's session manager."""
-        manager: StreamableHTTPSessionManager = self._server.session_manager
-        async with manager.run():
-            yield
+def mcp_application(sessions: Sessions) -> tuple[list[BaseRoute], Callable[[], AbstractAsyncContextManager[None]]]:
+    """Returns the routes of the tools over streamable HTTP, at ``/mcp``, and what runs while they are served."""
+    settings = sessions.settings
+    server = mcp_server(sessions)
+    app = server.streamable_http_app(
+        streamable_http_path="/mcp",
+        json_response=True,
+        max_request_body_size=settings.max_message_bytes,
+        session_idle_timeout=settings.idle_seconds,
+        max_sessions=settings.max_sessions,
+        # AccessCheck examines Host and Origin for every protocol
+        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+    )
+    return list(app.routes), server.session_manager.run
 
 
 def run_stdio(settings: ServerSettings) -> None:

@@ -17,7 +17,7 @@ import msgspec
 import psutil
 
 from a2perf_serve.errors import ServingError
-from a2perf_serve.settings import ServedTask, ServerSettings
+from a2perf_serve.settings import ServedTask, ServerSettings, check_allowed
 from a2perf_serve.worker_processes import WorkerProcess, WorkerProcesses
 
 _REMEMBERED: Final = 4096  # closed sessions; a late request learns why its session ended
@@ -127,7 +127,7 @@ class Sessions:
             ServingError: the task is not served, an argument is not allowed, or the environment cannot be made.
         """
         task = self.settings.task(task_name)
-        self.settings.check_client_kwargs(kwargs)
+        check_allowed(kwargs, self.settings.client_kwargs, "arguments of the environment", "--client-kwargs")
         await self._timed("open", session, self._make(session, task, dict(kwargs)))
 
     async def describe(self, session: Session) -> msgspec.Raw:
@@ -141,7 +141,7 @@ class Sessions:
             ServingError: the session has no environment, or the environment refuses the seed or an option.
         """
         if options:
-            self.settings.check_client_options(options)
+            check_allowed(options, self.settings.client_options, "options of a reset", "--client-options")
         if seed is not None and not 0 <= seed < 1 << 63:
             raise ServingError("bad_request", f"seed is {str(seed)[:30]}", "give an integer from 0 to 2^63 - 1")
         result = await self._call(session, "reset", seed, dict(options) if options else None)

@@ -15,8 +15,6 @@ from a2perf.domains import any_environment, registry
 from a2perf.errors import ConfigError, did_you_mean
 from a2perf_serve.errors import ServingError
 
-PROTOCOLS: Final = ("openenv", "mcp")
-"""What a server can speak."""
 _LEAST_TOKEN: Final = 16
 _MOST_TOKEN: Final = 4096
 _MOST_ARGUMENT: Final = 4096  # characters of one argument of a client
@@ -44,7 +42,7 @@ class ServerSettings:
     """Settings of a server.
 
     Attributes:
-        protocol: one of `PROTOCOLS`.
+        protocol: ``"openenv"`` or ``"mcp"``.
         tasks: what clients may open; the first is the default.
         port: 0 for a free one.
         token: what clients must send; None for nothing, which only a loopback address allows.
@@ -79,11 +77,6 @@ class ServerSettings:
     workers: int = 1
 
     def __post_init__(self) -> None:
-        if self.protocol not in PROTOCOLS:
-            raise ConfigError(
-                f"{self.protocol!r} is not a protocol{did_you_mean(self.protocol, PROTOCOLS)}",
-                hint=f"choose one of: {', '.join(PROTOCOLS)}",
-            )
         if not self.tasks:
             raise ConfigError("the server has no task", hint="name one with --task; `a2perf envs list` shows all")
         if self.token is None and not self.is_loopback:
@@ -119,24 +112,18 @@ class ServerSettings:
         near = did_you_mean(str(name)[:100], names)
         raise ServingError("unknown_task", f"{str(name)[:100]!r} is not served here{near}", f"served: {listed}")
 
-    def check_client_kwargs(self, given: Mapping[str, Any]) -> None:
-        """Refuses arguments that the operator did not allow.
 
-        Raises:
-            ServingError: there is one (``forbidden``), or a value is long (``bad_request``).
-        """
-        _allowed(given, self.client_kwargs, "arguments of the environment", "--client-kwargs")
+def check_allowed(given: Mapping[str, Any], names: frozenset[str], what: str, option: str) -> None:
+    """Refuses arguments of a client that the operator did not allow.
 
-    def check_client_options(self, given: Mapping[str, Any]) -> None:
-        """Refuses options of a reset that the operator did not allow.
+    Args:
+        names: those that are allowed.
+        what: what they are, for the message.
+        option: the option of the command that allows some.
 
-        Raises:
-            ServingError: there is one (``forbidden``), or a value is long (``bad_request``).
-        """
-        _allowed(given, self.client_options, "options of a reset", "--client-options")
-
-
-def _allowed(given: Mapping[str, Any], names: frozenset[str], what: str, option: str) -> None:
+    Raises:
+        ServingError: there is one (``forbidden``), or a value is long (``bad_request``).
+    """
     for name, value in given.items():
         if name not in names:
             shown = f"allowed: {', '.join(sorted(names))}" if names else f"the operator allows some with {option}"

@@ -113,24 +113,6 @@ def is_array_record(value: Any) -> bool:
     return type(value) is dict and value.keys() == _FIELDS
 
 
-def from_plain(value: Any, *, most_items: int = 1 << 28) -> Any:
-    """Returns a decoded message with arrays in place of their records.
-
-    Args:
-        value: as ``msgspec.json.decode`` returns it.
-
-    Raises:
-        ServingError: a record is invalid (``bad_request``).
-    """
-    if type(value) is dict:
-        if value.keys() == _FIELDS:
-            return array_of(value, most_items=most_items)
-        return {key: from_plain(item, most_items=most_items) for key, item in value.items()}
-    if type(value) is list:
-        return [from_plain(item, most_items=most_items) for item in value]
-    return value
-
-
 def array_of(record: Mapping[str, Any], *, most_items: int) -> Any:
     """Returns the array of a record; a NumPy scalar for a record without dimensions.
 

@@ -14,8 +14,7 @@ import signal
 import socket
 import struct
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 import gymnasium
@@ -34,11 +33,10 @@ _log = logging.getLogger(__name__)
 
 @dataclass
 class _Hosted:
-    """The environment of one session."""
+    """The environment of one session, and the last outcome: observation, info and reward as JSON, and two flags."""
 
     env: gymnasium.Env[Any, Any]
-    last: tuple[Any, Any, float | None, bool, bool] | None = None
-    described: dict[str, Any] = field(default_factory=dict)
+    last: list[Any] | None = None
 
 
 class EnvironmentHost:
@@ -66,7 +64,8 @@ class EnvironmentHost:
         hosted = self._hosted[session]
         hosted.last = None
         observation, info = hosted.env.reset(seed=seed, options=options)
-        return self._outcome(hosted, (observation, info, None, False, False))
+        hosted.last = [_json(observation), _json(info), _json(None), False, False]
+        return hosted.last
 
     def step(self, session: int, action: Any) -> list[Any]:
         """Acts."""
@@ -77,15 +76,15 @@ class EnvironmentHost:
             raise ServingError("episode_over", "the episode is over", "reset first")
         fitting = checked_action(hosted.env.action_space, action)
         observation, reward, terminated, truncated, info = hosted.env.step(fitting)
-        outcome = (observation, info, float(reward), bool(terminated), bool(truncated))
-        return self._outcome(hosted, outcome)
+        hosted.last = [_json(observation), _json(info), _json(float(reward)), bool(terminated), bool(truncated)]
+        return hosted.last
 
     def observe(self, session: int) -> list[Any]:
         """Returns the last outcome again."""
         hosted = self._hosted[session]
         if hosted.last is None:
             raise ServingError("episode_over", "no episode was started", "reset first")
-        return self._outcome(hosted, hosted.last)
+        return hosted.last
 
     def close(self, session: int) -> None:
         """Closes the environment of a session, if there is one."""
@@ -99,54 +98,37 @@ class EnvironmentHost:
             with contextlib.suppress(Exception):
                 self.close(session)
 
-    def _outcome(self, hosted: _Hosted, last: tuple[Any, Any, float | None, bool, bool]) -> list[Any]:
-        hosted.last = last
-        observation, info, reward, terminated, truncated = last
-        return [
-            encode(plain(observation)),
-            encode(plain(info)),
-            encode(plain(reward)),
-            terminated,
-            truncated,
-        ]
+
+def _json(value: Any) -> bytes:
+    return encode(plain(value))
 
 
 _OPERATIONS: Final = ("open", "describe", "reset", "step", "observe", "close")
 
 
-def answer(host: EnvironmentHost, operation: str, arguments: list[Any]) -> tuple[list[str] | None, Any]:
+def answer(host: EnvironmentHost, operation: str, arguments: list[Any]) -> tuple[tuple[str, str, str] | None, Any]:
     """Executes one operation.
 
     Returns:
         The error (kind, message, hint) or None, and the result.
     """
     try:
-        with _explained(operation):
-            assert operation in _OPERATIONS
-            return None, getattr(host, operation)(*arguments)
+        assert operation in _OPERATIONS
+        return None, getattr(host, operation)(*arguments)
     except ServingError as error:
-        return [error.kind, error.message, error.hint], None
-
-
-@contextlib.contextmanager
-def _explained(operation: str) -> Iterator[None]:
-    """Raises every exception of an environment as a `ServingError`."""
-    try:
-        yield
-    except ServingError:
-        raise
+        failure = error.kind, error.message, error.hint
     except (EpisodeOverError, gymnasium.error.ResetNeeded) as error:
-        raise ServingError("episode_over", str(getattr(error, "message", error)), "reset first") from error
+        failure = "episode_over", str(getattr(error, "message", error)), "reset first"
     except (MissingDependency, AssetUnavailable) as error:
-        raise ServingError("environment_unavailable", error.message, "the server's machine needs it") from error
+        failure = "environment_unavailable", error.message, "the server's machine needs it"
     except UserError as error:
-        kind = "invalid_action" if operation == "step" else "bad_request"
-        raise ServingError(kind, error.message, error.hint or "") from error
+        failure = "invalid_action" if operation == "step" else "bad_request", error.message, error.hint or ""
     except UnsendableValue as error:
-        raise ServingError("environment_failed", f"the observation or info cannot be sent: {error}") from error
+        failure = "environment_failed", f"the observation or info cannot be sent: {error}", ""
     except Exception as error:
         _log.exception("an environment failed in %s", operation)
-        raise ServingError("environment_failed", f"{type(error).__name__}: {str(error)[:500]}") from error
+        failure = "environment_failed", f"{type(error).__name__}: {str(error)[:500]}", ""
+    return failure, None
 
 
 def serve_socket(connection: socket.socket) -> None:

@@ -14,7 +14,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
@@ -69,11 +68,6 @@ class WorkerProcess(asyncio.Protocol):
                 raise
         self.is_alive = True
         await asyncio.get_running_loop().create_connection(lambda: self, sock=ours)
-
-    @property
-    def pid(self) -> int | None:
-        """The process id."""
-        return None if self._process is None else self._process.pid
 
     async def call(self, operation: str, *arguments: Any) -> Any:
         """Executes an operation of `worker.EnvironmentHost`.
@@ -207,9 +201,6 @@ class WorkerProcesses:
                 workers.append(chosen)
             chosen.sessions.add(session)
             return chosen
-
-    def __iter__(self) -> Iterator[WorkerProcess]:
-        return (worker for workers in self._workers.values() for worker in workers if worker.is_alive)
 
     def kill_stuck(self) -> None:
         """Kills processes that have worked on one operation for longer than ``step_seconds``."""
