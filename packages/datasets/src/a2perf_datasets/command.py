@@ -11,9 +11,10 @@ import click
 import msgspec
 
 from a2perf.cli.shared_options import several
-from a2perf.domains.registry import all_environments, find_task
+from a2perf.domains.registry import find_task
 from a2perf.errors import ConfigError
 from a2perf.metrics import protocol
+from a2perf.records import Manifest
 from a2perf.runs.dataset_notes import Energy
 from a2perf.storage import read_record, write_record
 from a2perf.stranger_files import printable
@@ -143,22 +144,19 @@ def generate(**options: Any) -> int:
     if (levels is None) != (options["level"] is None):
         raise ConfigError("--level and --skill-levels need each other", hint="give both, or --submission alone")
     policies, words = _policies(options, levels)
-    task = _task(options, levels, policies)
-    kwargs = {**task["env_kwargs"], **_json_pairs(options["env_args"])}
+    task = _task(options, levels)
+    task["env_kwargs"] = {**task["env_kwargs"], **_json_pairs(options["env_args"])}
     thresholds: dict[str, Any] = {}
     if levels is not None:
         thresholds = {"rule": levels.rule, "measure": levels.measure, **msgspec.to_builtins(levels.bounds)}
     plan = dataset_plan(
         options["dataset_id"] or f"{task['domain']}/{task['task']}/{words}-v0",
         *policies,
-        domain=task["domain"],
-        task=task["task"],
-        env_id=task["env_id"],
-        env_kwargs=kwargs,
         infos=list(options["infos"]),
         skill_level=options["level"] or "",
         thresholds=thresholds,
         confining=_confining(options),
+        **task,
         **{name: options[name] for name in ("episodes", "seed", "action_noise", "description", "author")},
     )
     with RunProgress(quiet=options["as_json"]) as progress:
@@ -217,16 +215,12 @@ def skill_levels(root_dirs: tuple[Path, ...], **options: Any) -> int:
             found, notes = find_checkpoints(training, *_pattern(options["checkpoints"]))
             policies, more = with_submission(training, found, options["submission"], extra)
             remarks += [*notes, *more]
-            manifest = training.manifest
-            kwargs = {
-                **evaluation_kwargs(manifest.task, str(manifest.env_id), manifest.env_kwargs),
-                **_json_pairs(options["env_args"]),
-            }
+            env_kwargs = _environment_of(training.manifest)["env_kwargs"]
             evaluations.append(
                 evaluate(
                     training,
                     policies,
-                    env_kwargs=kwargs,
+                    env_kwargs={**env_kwargs, **_json_pairs(options["env_args"])},
                     episodes=options["episodes"],
                     seed=options["seed"],
                     processes=options["processes"],
@@ -298,12 +292,12 @@ def _print(found: Any, as_json: bool, text: str) -> None:
 
 def _policies(options: dict[str, Any], levels: SkillLevels | None) -> tuple[list[PlannedPolicy], str]:
     """Returns the policies, and the last part of the default name of the dataset."""
-    folder = options["submission"]
+    if options["submission"] == RANDOM and levels is None and options["root_dir"] is None:
+        return [random_policy()], RANDOM
+    folder = None if options["submission"] is None else _folder(options["submission"])
     if levels is not None:
-        draws = options["num_checkpoints"] or len(levels.of(options["level"]))
-        given = None if folder is None else _folder(folder)
-        draws = min(draws, options["episodes"])
-        return level_policies(levels, options["level"], draws, options["seed"], given), options["level"]
+        draws = min(options["num_checkpoints"] or len(levels.of(options["level"])), options["episodes"])
+        return level_policies(levels, options["level"], draws, options["seed"], folder), options["level"]
     arguments = parse_participant_args(options["participant_args"])
     known = options["training_energy_kwh"]
     energy = None if known is None else Energy(kwh=known, provenance="given", method="--training-energy-kwh")
@@ -319,44 +313,36 @@ def _policies(options: dict[str, Any], levels: SkillLevels | None) -> tuple[list
                     hint=f"it has {', '.join(map(str, numbers))}",
                 )
             chosen = numbers[options["checkpoint"]]
-        given = None if folder is None else _folder(folder)
-        (policy,), _ = with_submission(training, [chosen], given, arguments)
+        (policy,), _ = with_submission(training, [chosen], folder, arguments)
         if energy is not None:
             policy.training_energy = energy
         return [policy], Path(policy.submission).resolve().name
     if folder is None:
         raise ConfigError("no policy was given", hint="give --submission, --root-dir, or --skill-levels with --level")
-    if folder == RANDOM:
-        return [random_policy()], RANDOM
-    where = _folder(folder)
-    return [submission_policy(where, arguments, energy)], where.resolve().name
+    return [submission_policy(folder, arguments, energy)], folder.resolve().name
 
 
-def _task(options: dict[str, Any], levels: SkillLevels | None, policies: list[PlannedPolicy]) -> dict[str, Any]:
+def _task(options: dict[str, Any], levels: SkillLevels | None) -> dict[str, Any]:
+    """Returns domain, task, and id and arguments of the environment, as a plan holds them."""
     if options["task"] is not None:
-        return _named_task(options["task"])
+        domain, task = find_task(options["task"])
+        return _environment(domain.name, task.name, task.env_id, task.kwargs)
     if levels is not None:
         return {name: getattr(levels, name) for name in ("domain", "task", "env_id", "env_kwargs")}
     if options["root_dir"] is not None:
-        manifest = find_trainings([options["root_dir"]])[0].manifest
-        kwargs = evaluation_kwargs(manifest.task, str(manifest.env_id), manifest.env_kwargs)
-        return {"domain": manifest.domain, "task": manifest.task, "env_id": manifest.env_id, "env_kwargs": kwargs}
+        return _environment_of(find_trainings([options["root_dir"]])[0].manifest)
     raise ConfigError("no task was given", hint="add --task NAME; `a2perf envs list` shows the tasks")
 
 
-def _named_task(name: str) -> dict[str, Any]:
-    if name in all_environments():
-        domain, environment = all_environments()[name]
-        return {"domain": domain.name, "task": environment.id, "env_id": environment.id, "env_kwargs": {}}
-    domain, task = find_task(name)
-    kwargs = evaluation_kwargs(task.name, task.env_id, task.kwargs)
-    return {"domain": domain.name, "task": task.name, "env_id": task.env_id, "env_kwargs": kwargs}
+def _environment_of(manifest: Manifest) -> dict[str, Any]:
+    return _environment(manifest.domain, manifest.task, str(manifest.env_id), manifest.env_kwargs)
 
 
-def evaluation_kwargs(task: str, env_id: str, kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the environment arguments of a task in an evaluation: the protocol's, if the protocol has the task."""
+def _environment(domain: str, task: str, env_id: str, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the environment of a task in an evaluation: with the protocol's arguments, if it has the task."""
     wanted = protocol.protocol_task(task, env_id)
-    return {**kwargs, **({} if wanted is None else wanted.env_kwargs)}
+    env_kwargs = {**kwargs, **({} if wanted is None else wanted.env_kwargs)}
+    return {"domain": domain, "task": task, "env_id": env_id, "env_kwargs": env_kwargs}
 
 
 def _folder(given: str) -> Path:
@@ -386,5 +372,4 @@ def _pattern(given: str) -> tuple[str | None, str | None]:
 
 
 def _confining(options: dict[str, Any]) -> dict[str, Any]:
-    chosen = RunOptions({name: options[name] for name in _RUN_OPTIONS})
-    return chosen.settings()
+    return RunOptions({name: options[name] for name in _RUN_OPTIONS}).settings()

@@ -1,4 +1,4 @@
-"""A data frame and a figure of a dataset; pandas and matplotlib are imported when they are needed."""
+"""The distribution of the episode returns of a dataset; matplotlib is imported when it is needed."""
 
 from __future__ import annotations
 
@@ -7,33 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf.errors import MissingDependency
 from a2perf.plain_text import terminal_line
 
 if TYPE_CHECKING:
-    import pandas
     from matplotlib.figure import Figure
 
 _MOST_BINS = 24
-
-
-def episode_frame(
-    seeds: NDArray[np.int64], lengths: NDArray[np.int64], returns: NDArray[np.float64]
-) -> pandas.DataFrame:
-    """Returns a frame with one row per episode; a negative seed is missing.
-
-    Raises:
-        MissingDependency: pandas is not installed.
-    """
-    try:
-        import pandas
-    except ImportError as error:
-        message = f"a data frame needs the package {error.name}, which is not installed"
-        raise MissingDependency(message, hint="pip install pandas") from error
-
-    seed = pandas.array(seeds, dtype="Int64")
-    seed[seeds < 0] = pandas.NA
-    return pandas.DataFrame({"episode": np.arange(len(seeds)), "seed": seed, "steps": lengths, "return": returns})
 
 
 def histogram(returns: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:

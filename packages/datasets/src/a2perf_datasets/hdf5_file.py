@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,7 @@ UNREADABLE = (
     RuntimeError,
     MemoryError,
 )
-"""Exceptions that h5py and Minari raise for a damaged file."""
+"""Exceptions that h5py raises for a damaged file."""
 
 Array = NDArray[Any]
 
@@ -135,7 +135,7 @@ def read_episode(stream: Any, index: int) -> EpisodeArrays:
         UserError: the episode is damaged; the message names file and path.
     """
     group = group_of(stream, index)
-    arrays = {name: read_array(stream, group, name) for name in array_names(group)}
+    arrays = {name: read_array(stream, group, name) for name in array_names(stream, group)}
     kept = {name: value for name, value in group.attrs.items() if name not in ("id", "seed", "digests")}
     return EpisodeArrays(int(group.attrs.get("seed", -1)), arrays, kept)
 
@@ -156,26 +156,6 @@ def read_array(stream: Any, group: Any, name: str) -> Array:
         return array
     except UNREADABLE as error:
         raise damaged(stream, f"{group.name}/{name}", error) from error
-
-
-def checked_indices(stream: Any, indices: Iterable[int]) -> Iterator[int]:
-    """Yields numbers of episodes, each after checking that another library can read its arrays safely.
-
-    Raises:
-        UserError: a part of an episode is a link, is stored in another file, or claims more data than the file has.
-    """
-    for index in indices:
-        group = group_of(stream, index)
-        names: list[str] = []
-        group.visititems_links(lambda name, _, names=names: names.append(name))
-        for name in names:
-            try:
-                check_path(stream, f"{group.name}/{name}")
-                if hasattr(group[name], "shape"):
-                    check_stored(stream, group[name].id)
-            except UNREADABLE as error:
-                raise damaged(stream, f"{group.name}/{name}", error) from error
-        yield index
 
 
 def read_columns(stream: Any) -> tuple[list[int], list[float], list[int]]:
@@ -317,10 +297,22 @@ def group_of(stream: Any, index: int) -> Any:
         raise damaged(stream, f"/{name_of(index)}", error) from error
 
 
-def array_names(group: Any) -> list[str]:
-    """Returns the paths of all arrays of an episode, sorted."""
+def array_names(stream: Any, group: Any) -> list[str]:
+    """Returns the paths of all arrays of an episode, sorted, with the links, which ``read_array`` refuses.
+
+    Raises:
+        UserError: the episode is damaged.
+    """
     names: list[str] = []
-    group.visititems(lambda name, item: names.append(name) if hasattr(item, "shape") else None)
+
+    def visit(name: str, link: Any) -> None:
+        if not isinstance(link, h5py.HardLink) or hasattr(group[name], "shape"):
+            names.append(name)
+
+    try:
+        group.visititems_links(visit)
+    except UNREADABLE as error:
+        raise damaged(stream, group.name, error) from error
     return sorted(names)
 
 

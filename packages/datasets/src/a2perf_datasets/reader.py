@@ -1,7 +1,7 @@
 """Reads a dataset: its record, its episodes, and its transitions for training.
 
-Any HDF5 dataset of Minari can be read, also those not made by a2perf. Minari reads the episodes; the arrays are checked
-before, because the file may be untrusted.
+Any HDF5 dataset of Minari can be read, also those not made by a2perf. Each array is checked before it is read, because
+the file may be untrusted.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from minari.dataset._storages.hdf5_storage import HDF5Storage
 from minari.dataset.minari_storage import is_image_space
 from numpy.typing import NDArray
 
+from a2perf.api.views.table import Table
 from a2perf.errors import UserError, did_you_mean
 from a2perf.runs.bundles.layout import DATASET_NOTES
 from a2perf.storage import read_json, write_json
 from a2perf_datasets import frames, hdf5_file, naming
 from a2perf_datasets.noise import POLICY_ACTION
-from a2perf_datasets.space_json import Space, differences, from_json, leaves
+from a2perf_datasets.space_json import Space, differences, from_json, leaves, nest
 from a2perf_datasets.transitions import DatasetEpisode, Rows, Transitions
 
 if TYPE_CHECKING:
@@ -160,18 +160,22 @@ class OfflineDataset:
         """
         wanted = list(range(self.episode_count)) if indices is None else [self._checked(index) for index in indices]
         self.note_use(int(sum(self.lengths[index] for index in wanted)))
-        storage = HDF5Storage(self.path, self.observation_space, self.action_space, jpeg_encoding=False)
+        parts = {"observations": self.observation_space, "actions": self.action_space}
+        needed = [path for name, space in parts.items() for path, _ in leaves(space, name)]
+        scalars = ("rewards", "terminations", "truncations")
         with hdf5_file.opened(self.file) as stream:
-            # Minari takes an index only when it reads that episode, so each one is checked before.
-            read = storage.get_episodes(hdf5_file.checked_indices(stream, wanted))
             for index in wanted:
-                try:
-                    found = next(read)
-                except hdf5_file.UNREADABLE as error:
-                    raise hdf5_file.damaged(stream, f"/{hdf5_file.name_of(index)}", error) from error
-                del found["id"]
-                found["infos"] = found["infos"] or {}
-                yield DatasetEpisode(index=index, seed=int(self.seeds[index]), **found)
+                group = hdf5_file.group_of(stream, index)
+                infos = [path for path in hdf5_file.array_names(stream, group) if path.startswith("infos/")]
+                paths = (*needed, *scalars, *infos)
+                arrays = {path: hdf5_file.read_array(stream, group, path) for path in paths}
+                yield DatasetEpisode(
+                    index=index,
+                    seed=int(self.seeds[index]),
+                    infos=_infos(arrays),
+                    **{name: nest(space, arrays, name) for name, space in parts.items()},
+                    **{name: arrays[name] for name in scalars},
+                )
 
     def transitions(
         self,
@@ -228,7 +232,10 @@ class OfflineDataset:
         Raises:
             MissingDependency: pandas is not installed.
         """
-        return frames.episode_frame(self.seeds, self.lengths, self.returns)
+        seeds = [None if seed < 0 else int(seed) for seed in self.seeds]
+        episodes = np.arange(self.episode_count)
+        columns: dict[str, Any] = {"episode": episodes, "seed": seeds, "steps": self.lengths, "return": self.returns}
+        return Table(columns, kinds={"seed": "int"}).to_pandas().astype({"seed": "Int64"})
 
     def plot(self) -> Figure:
         """Returns the distribution of the episode returns as a matplotlib figure."""
@@ -363,6 +370,19 @@ def list_datasets(datasets_path: str | os.PathLike[str] | None = None) -> list[d
             found.append({"dataset_id": name, "problem": error.message})
             continue
         found.append({"dataset_id": name, **{key: metadata.get(key) for key in ("total_episodes", "total_steps")}})
+    return found
+
+
+def _infos(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
+    """Returns the entries of ``info`` in the arrays of an episode, nested as Minari nests them."""
+    found: dict[str, Any] = {}
+    for path, array in arrays.items():
+        if path.startswith("infos/"):
+            *above, name = path.removeprefix("infos/").split("/")
+            inner = found
+            for part in above:
+                inner = inner.setdefault(part, {})
+            inner[name] = array
     return found
 
 

@@ -193,13 +193,11 @@ class RecordingEnvironment:
         self._wanted = tuple(infos)
         self._rows: dict[str, list[Array]] = {}
         self._seed = -1
-        self._scalars: dict[str, list[Any]] = {}
 
     def reset(self, *, seed: int) -> tuple[Any, dict[str, Any]]:
         """Starts a new episode and discards the previous one."""
         observation, info = self._env.reset(seed=seed)
         self._seed, self._rows = seed, {}
-        self._scalars = {"rewards": [], "terminations": [], "truncations": []}
         self._keep_seen(observation, info)
         if self._noise is not None:
             self._noise.begin(seed)
@@ -208,15 +206,16 @@ class RecordingEnvironment:
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Steps the environment."""
         if self._noise is not None:
-            self._rows.setdefault(f"infos/{POLICY_ACTION}", []).append(np.array(action, self.action_space.dtype))
+            self._keep(f"infos/{POLICY_ACTION}", np.array(action, self.action_space.dtype))
             action = self._noise.disturbed(action, self.info.get("action_mask"))
         # Copied before the step: an environment may change the action in place.
         taken = list(flatten(self.action_space, action, "actions")) if self._keeps else []
         observation, reward, terminated, truncated, info = self._env.step(action)
         for name, value in taken:
-            self._rows.setdefault(name, []).append(value)
-        for name, scalar in (("rewards", reward), ("terminations", terminated), ("truncations", truncated)):
-            self._scalars[name].append(scalar)
+            self._keep(name, value)
+        self._keep("rewards", np.array(reward, np.float64))
+        self._keep("terminations", np.array(terminated, np.bool_))
+        self._keep("truncations", np.array(truncated, np.bool_))
         self._keep_seen(observation, info)
         return observation, reward, terminated, truncated, info
 
@@ -226,17 +225,17 @@ class RecordingEnvironment:
         if self._noise is not None:
             wanted = arrays[f"infos/{POLICY_ACTION}"]
             arrays[f"infos/{POLICY_ACTION}"] = np.concatenate([wanted, wanted[-1:]])
-        arrays["rewards"] = np.array(self._scalars["rewards"], np.float64)
-        for name in ("terminations", "truncations"):
-            arrays[name] = np.array(self._scalars[name], np.bool_)
         return EpisodeArrays(self._seed, arrays, attributes)
+
+    def _keep(self, name: str, value: Array) -> None:
+        self._rows.setdefault(name, []).append(value)
 
     def _keep_seen(self, observation: Any, info: dict[str, Any]) -> None:
         self.info = info
         if not self._keeps:
             return
         for name, value in flatten(self.observation_space, observation, "observations"):
-            self._rows.setdefault(name, []).append(value)
+            self._keep(name, value)
         for entry in self._wanted:
             if entry not in info:
                 raise UserError(
@@ -247,7 +246,7 @@ class RecordingEnvironment:
             kept = np.array(info[entry])
             if kept.dtype.kind not in "biuf":
                 raise UserError(f"the info {entry!r} is not an array of numbers", hint="remove it from --info")
-            self._rows.setdefault(f"infos/{entry}", []).append(kept)
+            self._keep(f"infos/{entry}", kept)
 
 
 def prepare(work: Path, stopped: Event) -> None:
