@@ -90,7 +90,7 @@ def test_missing_package_names_its_extra(package: str, needed: str, call: str) -
 
 def test_numbers_are_the_scores_of_the_run_with_unit_and_provenance() -> None:
     for run in shipped():
-        described = {number.name: number for number in describe(run).numbers}
+        described = describe(run).numbers
         scores = score(scored_runs([run], run.mode))
         expected = {f"score/{name}": value for name, value in scores.items() if value.value is not None}
         assert set(expected) <= set(described)
@@ -175,7 +175,7 @@ def test_a_changed_record_has_another_digest(tmp_path: Path) -> None:
 
 def test_a_run_without_scores_is_described() -> None:
     described = describe(Run(RunIdentity(algorithm="ppo", mode="train")))
-    assert (described.numbers, described.series, described.values()) == ((), (), {})
+    assert (described.numbers, described.series, described.values()) == ({}, (), {})
     assert described.started_s is None
     assert described.summary().startswith("**ppo train**")
 

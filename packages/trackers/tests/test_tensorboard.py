@@ -139,8 +139,8 @@ def test_hparams_dashboard_reads_every_parameter_and_score(tmp_path: Path) -> No
         read = {name: getattr(value, value.WhichOneof("kind")) for name, value in group.hparams.items()}
         assert read == description.params
         values = {metric.name.tag: metric.value for metric in group.metric_values}
-        for number in description.numbers:
-            assert values[number.name] == np.float32(number.value)
+        for name, measure in description.numbers.items():
+            assert values[name] == np.float32(measure.quantity.value)
         (session,) = group.sessions
         assert session.start_time_secs == (description.started_s or 0.0)
         statuses.append(session.status)

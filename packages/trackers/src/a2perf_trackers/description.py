@@ -21,7 +21,7 @@ from a2perf.metrics.values import Profile, profile_named
 from a2perf.plain_text import markdown_text, plain_text
 from a2perf.records import PUBLIC_SEEDS, Manifest
 from a2perf.report.run_numbers import Measure, measures
-from a2perf.report.tables import Column, Quantity, Table, Text, to_markdown
+from a2perf.report.tables import Column, Table, Text, to_markdown
 from a2perf.runs.bundles.run_record import literal
 from a2perf.runs.run import Run
 from a2perf_trackers.described_series import DescribedSeries, series_of, unique_names
@@ -41,32 +41,14 @@ _MOST_CONDITIONS, _MOST_NAME = 20, 128
 
 
 @dataclass(frozen=True)
-class DescribedNumber:
-    """One number of a run.
-
-    Attributes:
-        name: ``score/<metric>``; with the mode or the task before the metric if the run has several.
-        quantity: value in ``quantity.unit``, spread, provenance and method. The value is never None.
-    """
-
-    name: str
-    label: str
-    quantity: Quantity
-
-    @property
-    def value(self) -> float:
-        """The value in ``quantity.unit``."""
-        assert self.quantity.value is not None
-        return self.quantity.value
-
-
-@dataclass(frozen=True)
 class RunDescription:
     """What a tracker shows of one run.
 
     Attributes:
         name: name for people, ``"numpy_ars synthetic_trot train seed 1"``.
         params: identity, settings, arguments and versions; no value is None.
+        numbers: those with a value, by ``score/<metric>``; with the mode or the task before the metric if the run has
+            several.
         series: learning curve, episodes and the samples of the trackers.
         tags: short texts about the record: state, layout, hash, failure.
         started_s: start of the run, seconds since the epoch; None if unknown.
@@ -80,7 +62,7 @@ class RunDescription:
     name: str
     group: str
     params: dict[str, Scalar]
-    numbers: tuple[DescribedNumber, ...]
+    numbers: dict[str, Measure]
     series: tuple[DescribedSeries, ...]
     tags: dict[str, str]
     conditions: tuple[str, ...]
@@ -91,18 +73,19 @@ class RunDescription:
 
     def values(self) -> dict[str, float]:
         """Returns every number by name, and spreads as ``<name>_spread``."""
-        found = {number.name: number.value for number in self.numbers}
-        spreads = {f"{number.name}_spread": number.quantity.spread for number in self.numbers}
-        return {**found, **{name: spread for name, spread in spreads.items() if spread is not None}}
+        found = {name: measure.quantity.value for name, measure in self.numbers.items()}
+        found |= {f"{name}_spread": measure.quantity.spread for name, measure in self.numbers.items()}
+        return {name: value for name, value in found.items() if value is not None}
 
     def units(self) -> dict[str, str]:
         """Returns the unit of each number and series that has one, by name."""
-        found = {number.name: number.quantity.unit for number in self.numbers if number.quantity.unit}
-        return {**found, **{series.name: series.unit for series in self.series if series.unit}}
+        found = {name: measure.quantity.unit for name, measure in self.numbers.items()}
+        found |= {series.name: series.unit for series in self.series}
+        return {name: unit for name, unit in found.items() if unit}
 
     def provenance(self) -> dict[str, str]:
         """Returns whether each number and series is measured, estimated, mixed or recorded, by name."""
-        found = {number.name: number.quantity.provenance or "recorded" for number in self.numbers}
+        found = {name: measure.quantity.provenance or "recorded" for name, measure in self.numbers.items()}
         return {**found, **{series.name: series.provenance for series in self.series}}
 
     def summary(self) -> str:
@@ -113,8 +96,8 @@ class RunDescription:
             Column(key="provenance", title="Provenance"),
         )
         rows = tuple(
-            (Text(text=_titled(number)), number.quantity, Text(text=number.quantity.provenance or ""))
-            for number in self.numbers
+            (Text(text=_titled(name, measure)), measure.quantity, Text(text=measure.quantity.provenance or ""))
+            for name, measure in self.numbers.items()
         )
         lines = [f"**{markdown_text(self.name)}**", "", f"Recorded by a2perf; formulas: {self.profile}.", ""]
         lines += [f"- {markdown_text(text)}" for text in self.conditions]
@@ -135,8 +118,6 @@ def describe(run: Run, profile: Profile = "corrected", *, trace: bool = True) ->
     profile = profile_named(profile)
     started_s, ended_s = _times(run)
     content = content_hash(run)
-    numbers = _numbers(run, profile)
-    series = series_of(run, started_s, trace=trace)
     identity = run.identity
     parts = (identity.algorithm or "run", identity.task, identity.mode)
     seed = "" if identity.seed is None else f"seed {identity.seed}"
@@ -146,8 +127,8 @@ def describe(run: Run, profile: Profile = "corrected", *, trace: bool = True) ->
         name=_title(*parts, seed),
         group=_title(*parts, identity.version[:8]),
         params=_params(run, profile),
-        numbers=numbers,
-        series=series,
+        numbers=_numbers(run, profile),
+        series=series_of(run, started_s, trace=trace),
         tags=_tags(run, content, profile),
         conditions=tuple(plain_text(text) for text in run.conditions[:_MOST_CONDITIONS]),
         started_s=started_s,
@@ -192,23 +173,21 @@ def _title(*parts: str) -> str:
     return first[: _MOST_NAME - len(last)] + last
 
 
-def _titled(number: DescribedNumber) -> str:
+def _titled(name: str, measure: Measure) -> str:
     """Returns the label, after the task or mode if the name has one."""
-    between = number.name.split("/")[1:-1]
-    return f"{'/'.join(between)}: {number.label}" if between else number.label
+    between = name.split("/")[1:-1]
+    return f"{'/'.join(between)}: {measure.label}" if between else measure.label
 
 
 def _by_task(held: Mapping[str, Mapping[str, Values]]) -> list[tuple[str, str, Values]]:
     return [(mode, task, held[mode][task]) for mode in sorted(held) for task in sorted(held[mode])]
 
 
-def _numbers(run: Run, profile: Profile) -> tuple[DescribedNumber, ...]:
+def _numbers(run: Run, profile: Profile) -> dict[str, Measure]:
     found = [measure for measure in measures(run, profile) if measure.quantity.value is not None]
     several_modes = not run.identity.mode
     names = unique_names(_name(measure, several_modes=several_modes) for measure in found)
-    return tuple(
-        DescribedNumber(name, measure.label, measure.quantity) for name, measure in zip(names, found, strict=True)
-    )
+    return dict(zip(names, found, strict=True))
 
 
 def _name(measure: Measure, *, several_modes: bool) -> str:
