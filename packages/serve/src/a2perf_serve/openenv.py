@@ -65,17 +65,13 @@ class SocketMessage(msgspec.Struct):
 class OpenEnvSession:
     """One session as OpenEnv sees it.
 
-    Args:
-        connection: the WebSocket that owns it.
-
     Raises:
         ServingError: there are too many sessions.
     """
 
-    def __init__(self, sessions: Sessions, connection: object) -> None:
+    def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
-        self._connection = connection
-        self.session: Session = sessions.reserve(connection)
+        self.session: Session = sessions.reserve(is_kept=True)
         self._episode_id: str | None = None
         self._wanted: tuple[str | None, dict[str, Any]] = (None, {})  # task and arguments
         self._is_made = False
@@ -87,8 +83,8 @@ class OpenEnvSession:
         if not self._sessions.is_open(self.session):
             if self._is_made:
                 self._is_made = False
-                self._sessions.find(self.session.id, self._connection)  # explains once why it has ended
-            self.session = self._sessions.reserve(self._connection)
+                self._sessions.find(self.session.id)  # explains once why it has ended
+            self.session = self._sessions.reserve(is_kept=True)
         wanted = self._wanted
         if data.task is not None or data.kwargs is not None:
             wanted = (wanted[0] if data.task is None else data.task, data.kwargs or {})
@@ -102,7 +98,7 @@ class OpenEnvSession:
 
     async def step(self, data: StepData) -> dict[str, Any]:
         """Acts."""
-        self._sessions.find(self.session.id, self._connection)
+        self._sessions.find(self.session.id)
         if not self._is_made:
             raise ServingError("episode_over", "no episode was started", "reset first")
         return _result(await self._sessions.step(self.session, data.action))
@@ -155,7 +151,7 @@ class _OpenEnvEndpoint:
         """Serves one connection, which is one session."""
         await websocket.accept()
         try:
-            session = OpenEnvSession(self._sessions, websocket)
+            session = OpenEnvSession(self._sessions)
         except ServingError as error:
             await send_reply(websocket, _error_message(error))
             await close_quietly(websocket, 1013, "no free session")
@@ -178,7 +174,7 @@ class _OpenEnvEndpoint:
                 if not await send_reply(websocket, reply):
                     return
         finally:
-            self._sessions.close_connection(websocket)
+            self._sessions.close(session.session)
 
     async def _replied(self, session: OpenEnvSession, body: bytes | str) -> bytes | None:
         """Returns the answer to a message; None for one that ends the connection."""

@@ -45,7 +45,7 @@ class Session:
         worker: where its environment lives.
         seed: given with the last reset.
         created, used: ``time.monotonic()``, seconds.
-        connection: the WebSocket that owns it; None if any request that has the id may use it.
+        is_kept: whether a connection keeps its place until its first environment.
     """
 
     id: str
@@ -57,7 +57,7 @@ class Session:
     steps: int = 0
     seed: int | None = None
     busy: bool = False
-    connection: object | None = None
+    is_kept: bool = False
 
 
 class Sessions:
@@ -78,11 +78,11 @@ class Sessions:
 
     # --- what protocols call
 
-    def reserve(self, connection: object | None = None) -> Session:
+    def reserve(self, *, is_kept: bool = False) -> Session:
         """Returns a new session without an environment.
 
         Among as many as allowed, it takes the place of the one that has waited longest for its first environment and
-        belongs to no connection.
+        is not kept.
 
         Raises:
             ServingError: there are as many as allowed, each with an environment (``too_many_sessions``), or the server
@@ -91,7 +91,7 @@ class Sessions:
         if self.is_closing:
             raise ServingError("shutting_down", "the server stops", "connect again later")
         if len(self._sessions) >= self.settings.max_sessions:
-            unused = (one for one in self._sessions.values() if not (one.task or one.busy or one.connection))
+            unused = (one for one in self._sessions.values() if not (one.task or one.busy or one.is_kept))
             if (waiting := next(unused, None)) is not None:
                 self.close(waiting, "session_expired", "a newer session took its place before its first reset")
         if len(self._sessions) >= self.settings.max_sessions:
@@ -99,7 +99,7 @@ class Sessions:
                 "too_many_sessions", f"{len(self._sessions)} sessions are open, as many as allowed", "try again later"
             )
         now = time.monotonic()
-        session = Session(secrets.token_urlsafe(24), next(self._numbers), now, now, connection=connection)
+        session = Session(secrets.token_urlsafe(24), next(self._numbers), now, now, is_kept=is_kept)
         self._sessions[session.id] = session
         return session
 
@@ -107,18 +107,17 @@ class Sessions:
         """Returns whether a session has not ended."""
         return session.id in self._sessions
 
-    def find(self, session_id: str, connection: object | None = None) -> Session:
+    def find(self, session_id: str) -> Session:
         """Returns the session of an id.
 
         Raises:
-            ServingError: the session is unknown, belongs to another connection, or has ended.
+            ServingError: the session is unknown or has ended.
         """
-        session = self._sessions.get(session_id)
-        if session is None or session.connection not in (None, connection):
-            if session is None and (ended := self._ended.get(session_id)) is not None:
-                raise ServingError(*ended, "open another session")
-            raise ServingError("unknown_session", "the session is unknown", "open a session first")
-        return session
+        if session_id in self._sessions:
+            return self._sessions[session_id]
+        if session_id in self._ended:
+            raise ServingError(*self._ended[session_id], "open another session")
+        raise ServingError("unknown_session", "the session is unknown", "open a session first")
 
     async def open(self, session: Session, task_name: str | None, kwargs: Mapping[str, Any]) -> None:
         """Gives a session the environment of a task, in place of the one that it has.
@@ -176,11 +175,6 @@ class Sessions:
             self._ended.popitem(last=False)
         self._leave_worker(session)
 
-    def close_connection(self, connection: object) -> None:
-        """Ends the sessions that a connection owns."""
-        for session in [one for one in self._sessions.values() if one.connection is connection]:
-            self.close(session)
-
     # --- life of the server
 
     async def expire(self) -> None:
@@ -203,8 +197,7 @@ class Sessions:
     async def stop(self) -> None:
         """Ends every session and process."""
         self.is_closing = True
-        for session in list(self._sessions.values()):
-            self._sessions.pop(session.id, None)
+        self._sessions.clear()
         await self._workers.stop()
         self._measuring.shutdown()
 

@@ -101,13 +101,11 @@ class WorkerProcess(asyncio.Protocol):
         process = self._process
         if process is None:
             return
-        deadline = time.monotonic() + _STOP_SECONDS
-        while process.poll() is None and time.monotonic() < deadline:
-            await asyncio.sleep(0.02)
-        if process.poll() is None:
+        try:
+            await asyncio.to_thread(process.wait, _STOP_SECONDS)
+        except subprocess.TimeoutExpired:
             process.kill()
-            while process.poll() is None:
-                await asyncio.sleep(0.01)
+            await asyncio.to_thread(process.wait)
 
     def _send(self, operation: str, arguments: tuple[Any, ...]) -> asyncio.Future[Any]:
         if not self.is_alive or self._transport is None:
