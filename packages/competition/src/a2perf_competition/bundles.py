@@ -25,6 +25,7 @@ from a2perf.errors import ConfigError, InfrastructureError, UserError
 from a2perf.sandbox import Limits, SandboxSpec, get_sandbox
 from a2perf.storage import parse_json
 from a2perf.stranger_files import printable, read_regular_file
+from a2perf_competition.hosted import Phase
 
 CODABENCH, EVALAI = "competition.yaml", "challenge_config.yaml"
 SCORES = "scores.json"
@@ -61,22 +62,20 @@ class Bundle:
     """A bundle.
 
     Attributes:
-        phases: name, start and end of each phase.
+        phases: blind ones do not show their scores.
         image: container image that the original worker uses; empty for EvalAI.
         metric: the score that ranks.
         ascending: whether a smaller score is better.
         notes: what of the bundle is not supported.
-        hidden: phases that do not show their scores.
     """
 
     title: str
     tasks: Sequence[BundleTask]
-    phases: Sequence[tuple[str, datetime.datetime, datetime.datetime]]
+    phases: Sequence[Phase]
     image: str = ""
     metric: str = ""
     ascending: bool = False
     notes: list[str] = field(default_factory=list)
-    hidden: Sequence[str] = ()
 
 
 def read_bundle(folder: Path) -> Bundle:
@@ -101,9 +100,9 @@ def read_bundle(folder: Path) -> Bundle:
         for part, path in task.parts.items():
             if not path.exists():
                 raise ConfigError(f"{name}: {part} of the task {task.name!r} is missing: {path}", hint="add the file")
-    for phase, start, end in found.phases:
-        if start >= end:
-            raise ConfigError(f"{name}: the phase {phase!r} ends before it starts", hint="correct its dates")
+    for phase in found.phases:
+        if phase.starts >= phase.ends:
+            raise ConfigError(f"{name}: the phase {phase.name!r} ends before it starts", hint="correct its dates")
     return found
 
 
@@ -132,11 +131,10 @@ def _codabench(folder: Path, described: Mapping[str, Any]) -> Bundle:
     column: dict[str, Any] = next(iter(board.get("columns", [])), {})
     if len(board.get("columns", [])) > 1:
         notes.append(f"the rank is that of the column {column.get('key')}; other columns stay in scores.json")
-    phases = [(str(one["name"]), _date(one.get("start"), -1), _date(one.get("end"), 1)) for one in described["phases"]]
     return Bundle(
         title=str(described["title"]),
         tasks=tasks,
-        phases=phases,
+        phases=[_phase(one, one.get("start"), one.get("end")) for one in described["phases"]],
         image=str(described.get("docker_image", "codalab/codalab-legacy:py37")),
         metric=str(column.get("key", "")),
         ascending=column.get("sorting") == "asc",
@@ -155,20 +153,22 @@ def _evalai(folder: Path, described: Mapping[str, Any]) -> Bundle:
         if phase.get("test_annotation_file"):
             parts["reference_data"] = folder / str(phase["test_annotation_file"])
         tasks.append(BundleTask(str(phase["name"]), str(phase["codename"]), parts, str(phase["codename"])))
-        phases.append((str(phase["name"]), _date(phase.get("start_date"), -1), _date(phase.get("end_date"), 1)))
+        is_blind = phase.get("leaderboard_public") is False
+        phases.append(_phase(phase, phase.get("start_date"), phase.get("end_date"), is_blind=is_blind))
     schema = described["leaderboard"][0]["schema"]
     metric = str(schema["default_order_by"])
     about = schema.get("metadata", {}).get(metric, {})
-    hidden = [str(one["name"]) for one in described["challenge_phases"] if one.get("leaderboard_public") is False]
     ascending = bool(about.get("sort_ascending"))
-    return Bundle(str(described["title"]), tasks, phases, "", metric, ascending, notes, hidden)
+    return Bundle(str(described["title"]), tasks, phases, "", metric, ascending, notes)
 
 
-def _date(given: Any, side: int) -> datetime.datetime:
-    """Returns a date of a bundle, which is in UTC if it has no time zone; without one, the first or the last."""
-    if given is None:
-        edge = datetime.datetime.min if side < 0 else datetime.datetime.max
-        return edge.replace(tzinfo=datetime.UTC)
+def _phase(described: Mapping[str, Any], starts: Any, ends: Any, *, is_blind: bool = False) -> Phase:
+    dates = {name: _date(given) for name, given in (("starts", starts), ("ends", ends)) if given is not None}
+    return Phase(name=str(described["name"]), kind="blind" if is_blind else "development", **dates)
+
+
+def _date(given: Any) -> datetime.datetime:
+    """Returns a date of a bundle, which is in UTC if it has no time zone."""
     for pattern in ("%m-%d-%Y", "%m/%d/%Y"):
         with contextlib.suppress(ValueError):
             return datetime.datetime.strptime(str(given), pattern).replace(tzinfo=datetime.UTC)

@@ -106,10 +106,7 @@ class HostedBundle:
         self.title, self.task = self._bundle.title, f"Tasks: {', '.join(task.name for task in self._bundle.tasks)}"
         self.level, self.workers = settings.sandbox or strongest_level(), settings.workers
         self.score, self.ascending = self._bundle.metric or "Score", self._bundle.ascending
-        self.phases: Sequence[Phase] = [
-            Phase(name=name, kind="blind" if name in self._bundle.hidden else "development", starts=start, ends=end)
-            for name, start, end in self._bundle.phases
-        ]
+        self.phases = self._bundle.phases
 
     def specs(self, entry: HostedEntry) -> list[RunSpec]:
         """Returns one evaluation for each task of the phase."""

@@ -37,10 +37,10 @@ from a2perf_competition.records import (
     ProfileTerms,
     PublicTask,
     Secret,
-    SecretTask,
     commitment_of,
     gin_files,
     load,
+    task_content,
     task_file,
 )
 from a2perf_competition.required_runs import LIMITS, gin_texts
@@ -86,7 +86,7 @@ def create(
     secret = Secret(
         salt=secrets.token_hex(_SALT_BYTES),
         generator_seed=generator_seed,
-        tasks=[SecretTask.of(task) for task in generated],
+        tasks=list(generated),
     )
     private = folder / "private"
     private.mkdir(parents=True, mode=0o700)
@@ -114,10 +114,10 @@ def _check_unused(folder: Path) -> None:
         raise ConfigError(f"{folder} is not empty", hint="choose a new folder; a competition is created once")
 
 
-def write_tasks(folder: Path, tasks: Iterable[PublicTask | SecretTask], *, mode: int = 0o644) -> None:
+def write_tasks(folder: Path, tasks: Iterable[HeldOutTask], *, mode: int = 0o644) -> None:
     """Writes tasks in the files that runs read."""
     for task in tasks:
-        write_atomic(task_file(folder, task.name), json_text(task.content()), mode=mode)
+        write_atomic(task_file(folder, task.name), json_text(task_content(task)), mode=mode)
 
 
 def _check(terms: CompetitionTerms) -> None:
@@ -173,7 +173,7 @@ def create_from_profile(
     )
     settled = {**profile.settled(settings), "time_limit_s": agreed.call_timeout_s}
     with tempfile.TemporaryDirectory(prefix="a2perf-designs-") as work:
-        tasks = [PublicTask.of(task) for task in profile.public_tasks(settled)]
+        tasks = [PublicTask(**vars(task)) for task in profile.public_tasks(settled)]
         home = folder.resolve() / "public" / DESIGNS
         for source in designs:
             progress(f"importing {source}")
@@ -212,7 +212,7 @@ def _imported(
         for path in sorted((work / name).rglob("*"))
         if path.is_file()
     }
-    return PublicTask.of(profile.design_task(name, home / name, settings), files=files)
+    return PublicTask(**vars(profile.design_task(name, home / name, settings)), files=files)
 
 
 def _references(

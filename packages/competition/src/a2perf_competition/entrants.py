@@ -30,7 +30,7 @@ HIDING = ("bubblewrap", "docker")
 PYTHON_ENVS = ("auto", "shared", "isolated")
 """``auto``: a separate environment for each entrant that requires packages which this installation does not have."""
 
-_PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _RESERVED = re.compile(r"attic|queue\.sqlite.*|entrant-\d+", re.IGNORECASE)
 
 
@@ -121,7 +121,7 @@ class EntrantList(Record, kw_only=True):
             found.append(f"{ENTRANTS}: the numbers of the entrants are not 1 to {len(entrants)}")
         if len({entrant.place for entrant in entrants}) != len(entrants):
             found.append(f"{ENTRANTS}: two entrants share a folder")
-        if any(not _PLAIN_NAME.fullmatch(entrant.place.partition("@")[0]) for entrant in entrants):
+        if any(not PLAIN_NAME.fullmatch(entrant.place.partition("@")[0]) for entrant in entrants):
             found.append(f"{ENTRANTS}: the folder of an entrant has a name that is not valid")
         return found
 
@@ -235,7 +235,7 @@ def _is_same(entrant: Entrant, check: FolderCheck) -> bool:
 
 def _new(known: Sequence[Entrant], name: str, check: FolderCheck, isolated: bool) -> Entrant:
     number = len(known) + 1
-    plain = _PLAIN_NAME.fullmatch(name) and not _RESERVED.fullmatch(name)
+    plain = PLAIN_NAME.fullmatch(name) and not _RESERVED.fullmatch(name)
     place = name if plain else f"entrant-{number}"
     times = sum(entrant.name == name for entrant in known) + 1
     return Entrant(

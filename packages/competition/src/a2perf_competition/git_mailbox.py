@@ -13,7 +13,7 @@ from pathlib import Path
 from a2perf.errors import UserError
 from a2perf.stranger_files import printable
 from a2perf_competition.archive import git
-from a2perf_competition.hosted import PLAIN_NAME
+from a2perf_competition.entrants import PLAIN_NAME
 
 PULL_S = 60.0
 """Time between two pulls, and the longest one, in seconds."""

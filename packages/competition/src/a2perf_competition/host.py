@@ -28,12 +28,11 @@ from a2perf.stranger_files import printable
 from a2perf_competition import git_mailbox, host_pages
 from a2perf_competition.contests import Cup, contest_of
 from a2perf_competition.draw import DRAW
-from a2perf_competition.entrants import Entrants, close, enter_all
+from a2perf_competition.entrants import PLAIN_NAME, Entrants, close, enter_all
 from a2perf_competition.folder_check import FolderCheck
 from a2perf_competition.hosted import (
     CHECK,
     ENTRY,
-    PLAIN_NAME,
     UPLOAD,
     Event,
     HostedEntry,

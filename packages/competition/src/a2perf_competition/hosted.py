@@ -20,7 +20,6 @@ from __future__ import annotations
 import datetime
 import itertools
 import os
-import re
 import shutil
 import sys
 import tomllib
@@ -39,7 +38,6 @@ from a2perf_competition.folder_check import FolderCheck, examine
 
 ENTRY, CHECK, UPLOAD, UNPACKED = "entry.json", "check.json", "upload", "unpacked"
 CUP, BUNDLE = "cup", "bundle"
-PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 KINDS = ("development", "blind", "final")
 _UNPACK_S = 300.0
 _UNPACK_MEMORY = 1 << 30

@@ -12,7 +12,7 @@ import hashlib
 import hmac
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
@@ -42,33 +42,15 @@ _MAX_GIN_BYTES = 1 << 20
 _MAX_AUDIT_BYTES = 16 << 20
 
 
-class SecretTask(Record, kw_only=True):
-    """The fields of ``HeldOutTask``."""
-
-    name: str
-    env_id: str
-    kwargs: dict[str, Any]
-    told: dict[str, Any] = msgspec.field(default_factory=dict)
-
-    @classmethod
-    def of(cls, task: HeldOutTask, **further: Any) -> Self:
-        """Returns a generated task as it is read from its file: JSON turns tuples into lists."""
-        given = {"name": task.name, "env_id": task.env_id, "kwargs": dict(task.kwargs), "told": dict(task.told)}
-        return msgspec.json.decode(msgspec.json.encode({**given, **further}), type=cls)
-
-    def content(self) -> dict[str, Any]:
-        """Returns the content of the file that runs read."""
-        return {"name": self.name, "env_id": self.env_id, "kwargs": self.kwargs, "told": self.told}
-
-
-class PublicTask(SecretTask, kw_only=True):
+@dataclass(frozen=True)
+class PublicTask(HeldOutTask):
     """A public task.
 
     Attributes:
         files: SHA-256 of each data file of the task by its path below the competition's folder.
     """
 
-    files: dict[str, str] = msgspec.field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
 
 
 class ProfileTerms(Record, kw_only=True):
@@ -167,7 +149,7 @@ class CompetitionTerms(Record, kw_only=True):
         """The task that entries train on, and the further ones, on which they are only evaluated."""
         first = get_domain(self.domain).task(self.public_task)
         kwargs = {**first.kwargs, **self.environment_settings}
-        return [PublicTask(name=self.public_task, env_id=first.env_id, kwargs=kwargs), *self.further_tasks]
+        return [PublicTask(self.public_task, first.env_id, kwargs, told={}), *self.further_tasks]
 
     @property
     def limits(self) -> dict[str, float]:
@@ -190,7 +172,7 @@ class Secret(Record, kw_only=True):
     schema: int = 1
     salt: str
     generator_seed: int
-    tasks: list[SecretTask]
+    tasks: list[HeldOutTask]
 
     def __post_init__(self) -> None:
         bytes.fromhex(self.salt)  # the error of another text names the file when it is read
@@ -301,6 +283,11 @@ def place_of(secret: Secret, entrant: str, task: str, seed: int, mode: str) -> s
 def task_file(folder: Path, name: str) -> Path:
     """Returns the file of a secret task, or of a public task besides the first one."""
     return folder / "tasks" / f"{name}.json"
+
+
+def task_content(task: HeldOutTask) -> dict[str, Any]:
+    """Returns the content of the file that runs read."""
+    return {"name": task.name, "env_id": task.env_id, "kwargs": task.kwargs, "told": task.told}
 
 
 def canonical_sha256(content: Any) -> str:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from a2perf_competition.records import CompetitionTerms, Secret, SecretTask, place_of, task_file
+from a2perf.domains.registry import HeldOutTask
+from a2perf_competition.records import CompetitionTerms, Secret, place_of, task_file
 
 TRAINING_GIN, PUBLIC_GIN, SECRET_GIN = "training.gin", "inference.gin", "secret.gin"
 LIMITS = (
@@ -29,7 +30,7 @@ class RequiredRun:
         trained: place of the training run that it needs.
     """
 
-    task: SecretTask
+    task: HeldOutTask
     mode: str
     seed: int
     place: str

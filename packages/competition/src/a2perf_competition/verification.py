@@ -47,6 +47,7 @@ from a2perf_competition.records import (
     commitment_of,
     gin_files,
     has_sealed_audit,
+    task_content,
     task_file,
 )
 from a2perf_competition.required_runs import RequiredRun, required_runs
@@ -422,7 +423,7 @@ def _unknown_files(folder: Path, secret: Secret) -> Iterator[str]:
     for task in secret.tasks:
         file = task_file(folder, task.name).relative_to(folder).as_posix()
         known.add(file)
-        if _json(folder, file) != task.content():
+        if _json(folder, file) != task_content(task):
             yield f"{task.name}.json is not the task of {SECRET}"
     try:
         for entry in (found.status for found in files_of(folder).entries()):
