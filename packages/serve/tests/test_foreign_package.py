@@ -27,5 +27,5 @@ def test_a_worker_imports_the_package_of_a_task(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.syspath_prepend(tmp_path)
     tasks = served_tasks(tasks=NAMES[:1], env_ids=NAMES[1:])
-    assert [task.env_id for task in tasks] == list(NAMES)
-    subprocess.run([sys.executable, "-c", WORKER, *(task.env_id for task in tasks)], check=True)
+    assert [task.qualified_id for task in tasks] == list(NAMES)
+    subprocess.run([sys.executable, "-c", WORKER, *(task.qualified_id for task in tasks)], check=True)

@@ -163,7 +163,7 @@ def _task_rows(sessions: Sessions) -> list[dict[str, Any]]:
             "title": task.title,
             "summary": task.summary,
             "domain": task.domain,
-            "environment": task.env_id,
+            "environment": task.qualified_id,
             "kwargs": plain(dict(task.kwargs)),
         }
         for task in sessions.settings.tasks

@@ -16,8 +16,9 @@ from typing import Any, Final, NamedTuple, TypeVar
 import msgspec
 import psutil
 
+from a2perf.api.environments import TaskInfo
 from a2perf_serve.errors import ServingError
-from a2perf_serve.settings import ServedTask, ServerSettings, check_allowed
+from a2perf_serve.settings import ServerSettings, check_allowed
 from a2perf_serve.worker_processes import WorkerProcess, WorkerProcesses
 
 _REMEMBERED: Final = 4096  # closed sessions; a late request learns why its session ended
@@ -52,7 +53,7 @@ class Session:
     number: int
     created: float
     used: float
-    task: ServedTask | None = None
+    task: TaskInfo | None = None
     worker: WorkerProcess | None = None
     steps: int = 0
     seed: int | None = None
@@ -203,7 +204,7 @@ class Sessions:
 
     # --- parts
 
-    async def _make(self, session: Session, task: ServedTask, kwargs: dict[str, Any]) -> None:
+    async def _make(self, session: Session, task: TaskInfo, kwargs: dict[str, Any]) -> None:
         self._leave_worker(session)
         session.worker = worker = await self._workers.place(task.domain, session.number)
         async with worker.opening:
@@ -213,7 +214,7 @@ class Sessions:
                     f"the environments use {memory / 1e9:.1f} GB of memory, as much as allowed",
                     "try again later",
                 )
-            await worker.call("open", session.number, task.env_id, {**task.kwargs, **kwargs})
+            await worker.call("open", session.number, task.qualified_id, {**task.kwargs, **kwargs})
         session.task = task
         if session.id not in self._sessions:  # closed while its environment was made
             self._leave_worker(session)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import ipaddress
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 import psutil
 
-from a2perf.domains import any_environment, registry
+from a2perf.api.environments import TaskInfo, find_task
+from a2perf.api.environments import tasks as all_tasks
+from a2perf.domains import registry
 from a2perf.errors import ConfigError, did_you_mean
 from a2perf_serve.errors import ServingError
 
@@ -21,29 +23,12 @@ _MOST_ARGUMENT: Final = 4096  # characters of one argument of a client
 
 
 @dataclass(frozen=True)
-class ServedTask:
-    """A task that clients may open.
-
-    Attributes:
-        name: what clients call it: the name of a task, or the id of an environment without one.
-        domain: its domain; environments of one domain share worker processes.
-    """
-
-    name: str
-    domain: str
-    env_id: str
-    kwargs: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    title: str = ""
-    summary: str = ""
-
-
-@dataclass(frozen=True)
 class ServerSettings:
     """Settings of a server.
 
     Attributes:
         protocol: ``"openenv"`` or ``"mcp"``.
-        tasks: what clients may open; the first is the default.
+        tasks: what clients may open, by the names that they use; the first is the default.
         port: 0 for a free one.
         token: what clients must send; None for nothing, which only a loopback address allows.
         client_kwargs: names of the environment's arguments that clients may give; their values are trusted.
@@ -59,7 +44,7 @@ class ServerSettings:
     """
 
     protocol: str
-    tasks: tuple[ServedTask, ...]
+    tasks: tuple[TaskInfo, ...]
     host: str = "127.0.0.1"
     port: int = 0
     token: str | None = field(default=None, repr=False)
@@ -98,7 +83,7 @@ class ServerSettings:
         except ValueError:
             return self.host == "localhost"
 
-    def task(self, name: str | None) -> ServedTask:
+    def task(self, name: str | None) -> TaskInfo:
         """Returns the task of a name; the first one for None.
 
         Raises:
@@ -137,28 +122,18 @@ def served_tasks(
     tasks: Sequence[str] = (),
     env_ids: Sequence[str] = (),
     kwargs: Mapping[str, Any] | None = None,
-) -> tuple[ServedTask, ...]:
+) -> tuple[TaskInfo, ...]:
     """Returns the tasks that names select; every task of every domain if nothing is named.
 
     Raises:
         ConfigError: a name is not known, or an environment does not take an argument.
     """
-    more = dict(kwargs or {})
-    found: dict[str, ServedTask] = {}
     if not (domains or tasks or env_ids):
         domains = list(registry.domains())
-    chosen = [registry.find_task(name) for name in tasks]
-    for name in domains:
-        domain = registry.get_domain(name)
-        chosen += [(domain, task) for task in domain.tasks]
-    for domain, task in chosen:
-        title = task.title or task.name
-        found[task.name] = ServedTask(task.name, domain.name, task.env_id, {**task.kwargs, **more}, title, task.summary)
-    for env_id in env_ids:
-        domain, environment = registry.find_environment(any_environment.register(env_id))
-        title = environment.title or env_id
-        found[env_id] = ServedTask(env_id, domain.name, env_id, more, title, environment.summary)
-    return tuple(found.values())
+    chosen = [find_task(name) for name in tasks]
+    chosen += [task for name in domains for task in all_tasks(name)]
+    chosen += [replace(find_task(env_id), name=env_id) for env_id in env_ids]  # clients use the id as it was given
+    return tuple({task.name: replace(task, kwargs={**task.kwargs, **(kwargs or {})}) for task in chosen}.values())
 
 
 def read_token(path: Path | None, variable: str | None) -> str | None:
