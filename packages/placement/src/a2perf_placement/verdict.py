@@ -59,25 +59,24 @@ def _check_fixed(plc: PlacementCost, order: Ints, positions: Floats) -> None:
     before = np.stack((state.x[order[fixed]], state.y[order[fixed]]), axis=1)
     moved = np.abs(positions[fixed] - before).max(axis=1, initial=0.0)
     wrong = np.flatnonzero(moved > FIXED_TOLERANCE * sum(plc.get_canvas_width_height()))
-    if len(wrong):
-        names = [f"{_name(plc, order[fixed[k]])} by {moved[k]:.6g} um" for k in wrong]
-        raise IllegalPlacementError(
-            f"{_counted(len(wrong), 'fixed node was', 'fixed nodes were')} moved: {_listed(names)}",
-            hint="return the initial position where benchmark.fixed is True",
-        )
+    _refuse(
+        [f"{_name(plc, order[fixed[k]])} by {moved[k]:.6g} um" for k in wrong],
+        "fixed node was moved",
+        "fixed nodes were moved",
+        hint="return the initial position where benchmark.fixed is True",
+    )
 
 
 def _check_on_canvas(plc: PlacementCost, order: Ints, positions: Floats) -> None:
     movable = plc.state.fixed[order] == 0
     inside = ((positions >= 0.0) & (positions <= np.array(plc.get_canvas_width_height()))).all(axis=1)
     outside = np.flatnonzero(movable & ~inside)
-    if len(outside):
-        names = [f"{_name(plc, order[k])} at ({positions[k, 0]:.6g}, {positions[k, 1]:.6g})" for k in outside]
-        raise IllegalPlacementError(
-            f"{_counted(len(outside), 'node has its centre', 'nodes have their centres')} outside of the canvas "
-            f"{_canvas(plc)}: {_listed(names)}",
-            hint="positions are centres in um from the lower left corner",
-        )
+    _refuse(
+        [f"{_name(plc, order[k])} at ({positions[k, 0]:.6g}, {positions[k, 1]:.6g})" for k in outside],
+        f"node has its centre outside of the canvas {_canvas(plc)}",
+        f"nodes have their centres outside of the canvas {_canvas(plc)}",
+        hint="positions are centres in um from the lower left corner",
+    )
 
 
 def _turn(plc: PlacementCost, order: Ints, orientations: Ints, allowed: Sequence[str]) -> None:
@@ -92,33 +91,34 @@ def _turn(plc: PlacementCost, order: Ints, orientations: Ints, allowed: Sequence
             wrong.append(f"{_name(plc, node)} {ORIENTATIONS[code]}")
         else:
             state.turn(node, code)
-    if wrong:
-        raise IllegalPlacementError(
-            f"{_counted(len(wrong), 'macro has', 'macros have')} an orientation that is not allowed: {_listed(wrong)}",
-            hint=f"allowed are {', '.join(allowed)} for macros that are not fixed",
-        )
+    _refuse(
+        wrong,
+        "macro has an orientation that is not allowed",
+        "macros have an orientation that is not allowed",
+        hint=f"allowed are {', '.join(allowed)} for macros that are not fixed",
+    )
 
 
 def _check_hard(plc: PlacementCost, tolerance: float) -> None:
     verdict = legality(plc, tolerance)
     # A fixed macro that sticks out, or two that overlap, are part of the design.
-    outside = [name for name in verdict.outside if not plc.is_node_fixed(name)]
-    if outside:
-        raise IllegalPlacementError(
-            f"{_counted(len(outside), 'macro sticks', 'macros stick')} out of the canvas {_canvas(plc)}: "
-            f"{_listed(outside)}",
-            hint="keep half of the macro's size between its centre and the edge",
-        )
+    _refuse(
+        [name for name in verdict.outside if not plc.is_node_fixed(name)],
+        f"macro sticks out of the canvas {_canvas(plc)}",
+        f"macros stick out of the canvas {_canvas(plc)}",
+        hint="keep half of the macro's size between its centre and the edge",
+    )
     pairs = [
         f"{pair.first} and {pair.second} by {float(pair.width):.6g} x {float(pair.height):.6g} um"
         for pair in verdict.overlaps
         if not (plc.is_node_fixed(pair.first) and plc.is_node_fixed(pair.second))
     ]
-    if pairs:
-        raise IllegalPlacementError(
-            f"{_counted(len(pairs), 'pair of macros overlaps', 'pairs of macros overlap')}: {_listed(pairs)}",
-            hint="touching edges are allowed; rounding to single precision can make them overlap",
-        )
+    _refuse(
+        pairs,
+        "pair of macros overlaps",
+        "pairs of macros overlap",
+        hint="touching edges are allowed; rounding to single precision can make them overlap",
+    )
 
 
 def _name(plc: PlacementCost, node: int) -> str:
@@ -130,10 +130,9 @@ def _canvas(plc: PlacementCost) -> str:
     return f"({width:.6g} x {height:.6g} um)"
 
 
-def _counted(count: int, one: str, many: str) -> str:
-    return f"{count} {one if count == 1 else many}"
-
-
-def _listed(items: Sequence[str]) -> str:
-    more = f" and {len(items) - _SHOWN} more" if len(items) > _SHOWN else ""
-    return ", ".join(items[:_SHOWN]) + more
+def _refuse(wrong: Sequence[str], one: str, many: str, *, hint: str) -> None:
+    """Raises the error about what is wrong, if anything is; the first few are named."""
+    if wrong:
+        more = f" and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
+        named = ", ".join(wrong[:_SHOWN]) + more
+        raise IllegalPlacementError(f"{len(wrong)} {one if len(wrong) == 1 else many}: {named}", hint=hint)

@@ -112,8 +112,7 @@ class IncrementalPlacement:
         Raises:
             PlacementError: the node is unknown, fixed or a pin, or the position or orientation is not valid.
         """
-        self._set(0, self._movable(node), *self._position(x, y), orientation)
-        self._next.nodes[0, 1] = -1
+        self._set(self._movable(node), *self._position(x, y), orientation)
         return self._commit()
 
     def swap(self, one: NetlistNode, other: NetlistNode) -> PlacementCosts:
@@ -122,10 +121,7 @@ class IncrementalPlacement:
         Raises:
             PlacementError: a node is unknown, fixed, a pin or not placed, or both are the same.
         """
-        first, second = self._pair(one, other)
-        places = self._now.places
-        self._set(0, first, float(places.x[second]), float(places.y[second]), None)
-        self._set(1, second, float(places.x[first]), float(places.y[first]), None)
+        self._set_swap(self._next, 0, one, other)
         return self._commit()
 
     def flip(self, node: NetlistNode, orientation: str) -> PlacementCosts:
@@ -148,8 +144,8 @@ class IncrementalPlacement:
             PlacementError: the node is unknown, fixed or a pin.
         """
         index, places = self._movable(node), self._now.places
-        self._set(0, index, float(places.x[index]), float(places.y[index]), None)
-        self._next.placed[0, 0], self._next.nodes[0, 1] = 0, -1
+        self._set(index, float(places.x[index]), float(places.y[index]), None)
+        self._next.placed[0, 0] = 0
         return self._commit()
 
     def undo(self) -> PlacementCosts:
@@ -230,13 +226,9 @@ class IncrementalPlacement:
         Raises:
             PlacementError: as `swap`, or ``threads`` is below 1.
         """
-        swaps, places = no_changes(len(pairs)), self._now.places
+        swaps = no_changes(len(pairs))
         for row, (one, other) in enumerate(pairs):
-            first, second = self._pair(one, other)
-            for column, (node, at) in enumerate(((first, second), (second, first))):
-                swaps.nodes[row, column] = node
-                swaps.x[row, column], swaps.y[row, column] = places.x[at], places.y[at]
-                swaps.orientations[row, column] = places.orientation[node]
+            self._set_swap(swaps, row, one, other)
         return self._probe(swaps, threads)
 
     # --- the evaluation --------------------------------------------------------------------------------------------
@@ -281,11 +273,21 @@ class IncrementalPlacement:
 
     # --- arguments -------------------------------------------------------------------------------------------------
 
-    def _set(self, at: int, node: int, x: float, y: float, orientation: str | None) -> None:
+    def _set(self, node: int, x: float, y: float, orientation: str | None) -> None:
         change = self._next
-        change.nodes[0, at], change.x[0, at], change.y[0, at], change.placed[0, at] = node, x, y, 1
+        change.nodes[0], change.x[0, 0], change.y[0, 0], change.placed[0, 0] = (node, -1), x, y, 1
         own = self._now.places.orientation[node]
-        change.orientations[0, at] = own if orientation is None else self._turned(orientation)
+        change.orientations[0, 0] = own if orientation is None else self._turned(orientation)
+
+    def _set_swap(self, changes: Changes, row: int, one: NetlistNode, other: NetlistNode) -> None:
+        first, second = self._movable(one), self._movable(other)
+        if first == second:
+            raise PlacementError(f"cannot swap {self._name(first)} with itself", hint="name two nodes")
+        self._check_placed(first)
+        self._check_placed(second)
+        nodes, places = [first, second], self._now.places
+        changes.nodes[row], changes.orientations[row], changes.placed[row] = nodes, places.orientation[nodes], 1
+        changes.x[row], changes.y[row] = places.x[nodes[::-1]], places.y[nodes[::-1]]
 
     def _index(self, node: NetlistNode) -> int:
         return self._plc.get_node_index(node) if isinstance(node, str) else int(node)
@@ -306,14 +308,6 @@ class IncrementalPlacement:
         if self._plc.state.fixed[index]:
             raise PlacementError(f"{self._name(index)} is fixed", hint="unfix it in the engine first")
         return index
-
-    def _pair(self, one: NetlistNode, other: NetlistNode) -> tuple[int, int]:
-        first, second = self._movable(one), self._movable(other)
-        if first == second:
-            raise PlacementError(f"cannot swap {self._name(first)} with itself", hint="name two nodes")
-        self._check_placed(first)
-        self._check_placed(second)
-        return first, second
 
     def _check_placed(self, index: int) -> None:
         if not self._now.places.placed[index]:
