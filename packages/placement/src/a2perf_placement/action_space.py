@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,8 +9,10 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from a2perf.domains.circuit_training.netlists.netlist import ORIENTATIONS
+from a2perf_placement.benchmark import Benchmark
+from a2perf_placement.place_function import NO_CLAIM
+from a2perf_placement.placers import random_placement
 
-NO_CLAIM = -1.0
 Action = dict[str, NDArray[Any]]
 
 
@@ -22,7 +23,8 @@ class PlacementSpace(spaces.Dict):
     outside of the canvas instead of moving them into it.
     """
 
-    def __init__(self, nodes: int, draw: Callable[[np.random.Generator], Action]) -> None:
+    def __init__(self, benchmark: Benchmark) -> None:
+        nodes = benchmark.num_nodes
         super().__init__(
             {
                 "positions": spaces.Box(-np.inf, np.inf, (nodes, 2), np.float64),
@@ -30,11 +32,12 @@ class PlacementSpace(spaces.Dict):
                 "claimed_cost": spaces.Box(-np.inf, np.inf, (1,), np.float64),
             }
         )
-        self._draw = draw
+        self._benchmark = benchmark
 
     def sample(self, mask: Any = None, probability: Any = None) -> Action:  # type: ignore[override]
         """Draws a legal placement; ``mask`` and ``probability`` are ignored."""
-        return self._draw(self.np_random)
+        positions, turned = random_placement(self._benchmark, self.np_random)
+        return {"positions": positions, "orientations": turned, "claimed_cost": np.array([NO_CLAIM])}
 
     def __repr__(self) -> str:
         """Short: messages about a wrong answer show it."""

@@ -7,7 +7,6 @@ inference with one action, and seeds, limits, costs and reports are those of eve
 from __future__ import annotations
 
 import dataclasses
-import functools
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -23,10 +22,9 @@ from a2perf.domains.circuit_training.engine.placement_cost import PlacementCost,
 from a2perf.domains.circuit_training.errors import ArgumentError
 from a2perf.domains.circuit_training.netlists.netlist import KIND_MACRO, KIND_MACRO_PIN, KIND_STDCELL, ORIENTATIONS
 from a2perf.domains.circuit_training.rendering import PlacementPicture
-from a2perf_placement.action_space import NO_CLAIM, Action, PlacementSpace
+from a2perf_placement.action_space import Action, PlacementSpace
 from a2perf_placement.benchmark import NODE_COLUMNS, Benchmark, Observation, placed_nodes
 from a2perf_placement.incremental import evaluate_placement
-from a2perf_placement.placers import random_placement
 from a2perf_placement.profiles import cost_profile, engine_from_header
 from a2perf_placement.verdict import apply_placement
 
@@ -108,9 +106,7 @@ class MacroPlacementEnv(gymnasium.Env[Observation, Action], EzPickle):
         self.observation_space = spaces.Dict(  # type: ignore[assignment]
             {name: _space_of(array) for name, array in self._observation.items()}
         )
-        # A method in its place would make a cycle of references, and a closed environment would keep its memory.
-        draw = functools.partial(_random_action, self.benchmark)
-        self.action_space = PlacementSpace(len(self._order), draw)  # type: ignore[assignment]
+        self.action_space = PlacementSpace(self.benchmark)  # type: ignore[assignment]
         self._open, self._over = True, True
 
     def final_state(self) -> tuple[str, bytes]:
@@ -233,11 +229,6 @@ class MacroPlacementEnv(gymnasium.Env[Observation, Action], EzPickle):
             "profile": np.frombuffer(self._profile.name.encode(), np.uint8).copy(),
         }
         return {name: np.ascontiguousarray(array) for name, array in own.items()}
-
-
-def _random_action(benchmark: Benchmark, generator: np.random.Generator) -> Action:
-    positions, turned = random_placement(benchmark, generator)
-    return {"positions": positions, "orientations": turned, "claimed_cost": np.array([NO_CLAIM])}
 
 
 def _space_of(array: NDArray[Any]) -> spaces.Box:

@@ -18,7 +18,7 @@ from a2perf.errors import UserError, did_you_mean
 from a2perf_placement.benchmark import Benchmark
 
 CLAIMS_FILE = "claims.json"
-_NO_CLAIM = -1.0
+NO_CLAIM = -1.0
 _MOST_CLAIM_BYTES = 1 << 20
 _KEYS = ("positions", "orientations", "claimed_cost")
 Place = Callable[[Benchmark], Any]
@@ -95,7 +95,7 @@ def as_action(benchmark: Benchmark, result: Any, claims: Mapping[str, Any] | Non
     return {
         "positions": np.ascontiguousarray(np.asarray(_on_host(positions), np.float64)),
         "orientations": _codes(benchmark, orientations),
-        "claimed_cost": np.array([_NO_CLAIM if claimed is None else float(claimed)]),
+        "claimed_cost": np.array([NO_CLAIM if claimed is None else float(claimed)]),
     }
 
 
@@ -136,15 +136,21 @@ def _on_host(value: Any) -> Any:
     return value
 
 
-def _by_name(benchmark: Benchmark, result: Mapping[Any, Any]) -> tuple[NDArray[np.float64], list[str]]:
+def _index(benchmark: Benchmark, what: str, given: Mapping[Any, Any]) -> dict[str, int]:
+    """Returns the index of each node by name, after a check of the given names."""
     index = {name: k for k, name in enumerate(benchmark.node_names)}
-    for name in result:
+    for name in given:
         if name not in index:
             raise PlaceResultError(
-                f"place() returned a position for {name!r}, which is not a node of {benchmark.name}"
+                f"place() returned {what} for {name!r}, which is not a node of {benchmark.name}"
                 f"{did_you_mean(str(name), index)}",
                 hint="use the names in benchmark.node_names",
             )
+    return index
+
+
+def _by_name(benchmark: Benchmark, result: Mapping[Any, Any]) -> tuple[NDArray[np.float64], list[str]]:
+    index = _index(benchmark, "a position", result)
     if absent := [name for name in index if name not in result and not benchmark.fixed[index[name]]]:
         raise PlaceResultError(
             f"place() returned no position for {len(absent)} of {benchmark.num_nodes} nodes, such as {absent[0]!r}",
@@ -161,13 +167,8 @@ def _by_name(benchmark: Benchmark, result: Mapping[Any, Any]) -> tuple[NDArray[n
 def _codes(benchmark: Benchmark, orientations: Sequence[Any] | Mapping[str, Any] | None) -> NDArray[np.int64]:
     names = list(benchmark.orientations)
     if isinstance(orientations, Mapping):
-        index = {name: k for k, name in enumerate(benchmark.node_names)}
+        index = _index(benchmark, "an orientation", orientations)
         for name, value in orientations.items():
-            if name not in index:
-                raise PlaceResultError(
-                    f"place() returned an orientation for {name!r}{did_you_mean(str(name), index)}",
-                    hint="use the names in benchmark.node_names",
-                )
             names[index[name]] = value
     elif orientations is not None:
         if len(orientations) not in (benchmark.num_nodes, benchmark.num_hard):

@@ -54,12 +54,6 @@ class HardMacros:
         area = plc.state.width[movable] * plc.state.height[movable]
         self.nodes: list[int] = movable[np.argsort(-area, kind="stable")].tolist()
 
-    def clear(self) -> None:
-        """Takes all movable hard macros off the canvas."""
-        for node in self.nodes:
-            if self.plc.is_node_placed(node):
-                self.plc.unplace_node(node)
-
     def free(self, node: int) -> Ints:
         """Returns the free cells of a macro; its own counts as free."""
         placed = self.plc.is_node_placed(node)
@@ -86,7 +80,7 @@ def random_placement(benchmark: Benchmark, generator: np.random.Generator) -> Pl
     """
     macros = HardMacros(benchmark)
     for attempt in range(_RANDOM_TRIES + 1):
-        macros.clear()
+        macros.plc.unplace_all_nodes()
         # The last try packs the macros from the lower left corner.
         last = attempt == _RANDOM_TRIES
         for node in macros.nodes:
