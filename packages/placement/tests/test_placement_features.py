@@ -131,7 +131,7 @@ def test_batched_episodes_cost_what_the_environment_says_and_repeat_with_the_see
 
 
 def test_an_episode_that_leaves_macros_over_costs_more_than_any_placement(task):
-    batch = PlacementBatch([task], 1, relative=False)
+    batch = PlacementBatch([task], 1)
     observations = batch.reset(0)
     state = batch.state(0)
     while batch.episodes == 0:

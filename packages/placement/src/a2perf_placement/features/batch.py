@@ -89,7 +89,6 @@ class PlacementBatch:
     Args:
         tasks: the designs; each episode draws one.
         count: episodes at the same time.
-        relative: rewards are relative to the running mean of the design's costs.
 
     Attributes:
         count: episodes at the same time.
@@ -97,16 +96,14 @@ class PlacementBatch:
         finished: episodes that ended since the list was emptied; the caller empties it.
     """
 
-    def __init__(
-        self, tasks: Sequence[PlacementTask], count: int, reward_scale: float = 20.0, relative: bool = True
-    ) -> None:
+    def __init__(self, tasks: Sequence[PlacementTask], count: int, reward_scale: float = 20.0) -> None:
         if not tasks:
             raise ArgumentError("no designs to place", hint="give at least one task")
         self.tasks, self.count = list(tasks), count
         self.cells = max(task.design.cells for task in tasks)
         self.finished: list[FinishedEpisode] = []
         self.episodes = 0
-        self._scale, self._relative = reward_scale, relative
+        self._scale = reward_scale
         self._states: dict[int, PlacementState] = {}
         self._design = np.zeros(count, np.int64)
         self._generator = np.random.default_rng(0)
@@ -179,7 +176,7 @@ class PlacementBatch:
         self.episodes += 1
         if task.mean_cost is None:
             task.mean_cost = cost if state.done else 1.2
-        reward = (task.mean_cost if self._relative else 1.0) - cost
+        reward = task.mean_cost - cost
         if state.done:
             task.mean_cost = _MEMORY * task.mean_cost + (1.0 - _MEMORY) * cost
         return float(np.clip(self._scale * reward, -4.0, 4.0))

@@ -96,6 +96,11 @@ class PlacementDesign:
         """Width and height of a cell, um."""
         return self.canvas[0] / self.columns, self.canvas[1] / self.rows
 
+    def box(self, node: int, x: float, y: float) -> tuple[float, float, float, float]:
+        """Returns low x, low y, high x and high y of a node with its centre at a position, um."""
+        half_width, half_height = self.box_width[node] / 2, self.box_height[node] / 2
+        return x - half_width, y - half_height, x + half_width, y + half_height
+
     def centre(self, cell: int) -> tuple[float, float]:
         """Returns the centre of a cell, um, to the last bit where the engine puts a macro."""
         row, column = divmod(cell, self.columns)

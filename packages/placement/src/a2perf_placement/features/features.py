@@ -87,19 +87,7 @@ class PositionEstimate:
         soft = np.zeros((rows, columns))
         width, height = design.canvas
         for node in design.soft.tolist():
-            half_width, half_height = design.box_width[node] / 2, design.box_height[node] / 2
-            left, low = x[node] - half_width, y[node] - half_height
-            add_box(
-                left,
-                low,
-                x[node] + half_width,
-                y[node] + half_height,
-                1.0,
-                *design.cell_size,
-                columns,
-                rows,
-                soft.reshape(-1),
-            )
+            add_box(*design.box(node, x[node], y[node]), 1.0, *design.cell_size, columns, rows, soft.reshape(-1))
         self.soft_sums = cell_sums(soft)
         self.crowding_sums = cell_sums(_smoothed(soft))
         self.demand_sums = np.stack([cell_sums(part) for part in _demand(design, x, y)])
@@ -298,17 +286,13 @@ class PlacementState:
     def _soft_area(self, node: int) -> float:
         """Estimated area of soft macros under a macro, um^2."""
         design, sums = self.design, self.estimate.soft_sums
-        half_width, half_height = design.box_width[node] / 2, design.box_height[node] / 2
         width, height = design.cell_size
-
-        left, low = (self.x[node] - half_width) / width, (self.y[node] - half_height) / height
-        right, top = (self.x[node] + half_width) / width, (self.y[node] + half_height) / height
-        return float(box_sum(sums, left, low, right, top)) * width * height
+        left, low, right, top = design.box(node, self.x[node], self.y[node])
+        covered = box_sum(sums, left / width, low / height, right / width, top / height)
+        return float(covered) * width * height
 
     def _add_macro(self, node: int) -> None:
-        half_width, half_height = self.design.box_width[node] / 2, self.design.box_height[node] / 2
-        x, y = self.x[node], self.y[node]
-        self._add(x - half_width, y - half_height, x + half_width, y + half_height, 1.0)
+        self._add(*self.design.box(node, self.x[node], self.y[node]), 1.0)
 
     def _add(self, low_x: float, low_y: float, high_x: float, high_y: float, rate: float) -> None:
         design = self.design
