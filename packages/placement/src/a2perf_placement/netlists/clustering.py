@@ -180,11 +180,9 @@ def _add_groups(design: Design, flat: FlatDesign, grouping: Grouping, nets: Clus
         design.placement.append(Placed(macro, x, y, "N", False))
         centre = {"x_offset": 0.0, "y_offset": 0.0}
         design.add(f"{name}/Pinput", "MACRO_PIN", (), macro_name=name, **centre)
-        for number, (ends, weight) in enumerate(nets.multi.get(index, ())):
-            more = {} if weight == 1.0 else {"weight": weight}
-            pin = f"{name}/Poutput_multi_{number}"
-            design.add(pin, "MACRO_PIN", nets.names(ends), macro_name=name, **centre, **more)
-        for number, (end, weight) in enumerate(nets.single.get(index, {}).items()):
-            more = {} if weight == 1.0 else {"weight": weight}
-            pin = f"{name}/Poutput_single_{number}"
-            design.add(pin, "MACRO_PIN", nets.names([end]), macro_name=name, **centre, **more)
+        single = [([end], weight) for end, weight in nets.single.get(index, {}).items()]
+        for kind, outputs in (("multi", nets.multi.get(index, [])), ("single", single)):
+            for number, (ends, weight) in enumerate(outputs):
+                more = {} if weight == 1.0 else {"weight": weight}
+                pin = f"{name}/Poutput_{kind}_{number}"
+                design.add(pin, "MACRO_PIN", nets.names(ends), macro_name=name, **centre, **more)

@@ -155,41 +155,34 @@ class _FlatPlan:
         driving, receiving = range(self.input_ports), range(self.spec.ports - self.input_ports)
         return [*(f"in[{k}]" for k in driving), *(f"out[{k}]" for k in receiving)]
 
-    def nets(self) -> Iterator[tuple[str, str, list[int]]]:
-        """Yields the driver's component and pin (``PIN`` for ports) and the nodes of the sinks of each net."""
-        spec, generator = self.spec, self.generator
+    def nets(self) -> Iterator[list[tuple[str, str]]]:
+        """Yields the component (``PIN`` for ports) and pin of each net's ends, the driver first."""
+        spec, generator, leaves = self.spec, self.generator, self.leaf_of
         fan_outs, shares = zip(*_FAN_OUTS, strict=True)
-        leaves = self.leaf_of
         ports = generator.integers(self.leaves, size=self.input_ports)
         of_macros = np.repeat(leaves[spec.cells :], _MACRO_OUTPUTS)
         drivers: NDArray[np.int64] = np.concatenate([ports, leaves[: spec.cells], of_macros])
         counts = generator.choice(fan_outs, size=len(drivers), p=np.array(shares) / sum(shares))
-        for index, sinks in enumerate(rent_nets(generator, self.leaves, drivers, counts, spec.rent_exponent)):
-            nodes = [int(self.node_of[sink]) for sink in sinks]
-            if index < len(ports):
-                yield "PIN", f"in[{index}]", nodes
-            elif index < len(ports) + spec.cells:
-                yield f"c{index - len(ports)}", "Z", nodes
-            else:
-                macro, pin = divmod(index - len(ports) - spec.cells, _MACRO_OUTPUTS)
-                yield f"ram/m{macro}", f"q[{pin}]", nodes
-
-    def ends(self) -> Iterator[list[tuple[str, str]]]:
-        """Yields the component and pin of each net's ends, the driver first."""
-        spec = self.spec
         used = np.zeros(spec.macros + spec.cells, np.int32)
         receiving = spec.ports - self.input_ports
         every = max(1, spec.cells // max(1, receiving))
-        for index, (component, pin, nodes) in enumerate(self.nets()):
-            ends = [(component, pin)]
-            for node in nodes:
+        for index, sinks in enumerate(rent_nets(generator, self.leaves, drivers, counts, spec.rent_exponent)):
+            cell = index - self.input_ports
+            if cell < 0:
+                ends = [("PIN", f"in[{index}]")]
+            elif cell < spec.cells:
+                ends = [(f"c{cell}", "Z")]
+            else:
+                macro, pin = divmod(cell - spec.cells, _MACRO_OUTPUTS)
+                ends = [(f"ram/m{macro}", f"q[{pin}]")]
+            for sink in sinks:
+                node = int(self.node_of[sink])
                 number = int(used[node])
                 used[node] += 1
                 if node < spec.cells:
                     ends.append((f"c{node}", f"A{min(number, _INPUTS - 1)}"))
                 elif number < _MACRO_INPUTS:
                     ends.append((f"ram/m{node - spec.cells}", f"d[{number}]"))
-            cell = index - self.input_ports
             if 0 <= cell < spec.cells and cell % every == 0 and cell // every < receiving:
                 ends.append(("PIN", f"out[{cell // every}]"))
             yield ends
@@ -253,7 +246,7 @@ def _def(plan: _FlatPlan) -> Iterator[str]:
         yield f"- {name} + NET n_{name} + DIRECTION {'INPUT' if name.startswith('in') else 'OUTPUT'} + USE SIGNAL"
         yield f"  + LAYER metal1 ( -35 0 ) ( 35 70 ) + PLACED ( {_dbu(x)} {_dbu(y)} ) N ;"
     yield f"END PINS\nNETS {plan.num_nets} ;"
-    for index, ends in enumerate(plan.ends()):
+    for index, ends in enumerate(plan.nets()):
         yield f"- n{index} " + " ".join(f"( {component} {pin} )" for component, pin in ends) + " + USE SIGNAL ;"
     yield "END NETS\nEND DESIGN"
 
@@ -303,7 +296,7 @@ def _bookshelf_rows(plan: _FlatPlan) -> Iterator[str]:
 def _bookshelf_nets(plan: _FlatPlan) -> Iterator[str]:
     shapes = _MACRO_SHAPES
     yield f"UCLA nets 1.0\nNumNets : {plan.num_nets}"
-    for index, ends in enumerate(plan.ends()):
+    for index, ends in enumerate(plan.nets()):
         yield f"NetDegree : {len(ends)} n{index}"
         for number, (component, pin) in enumerate(ends):
             x = y = 0.0

@@ -201,10 +201,8 @@ def _sides(netlist: Netlist, ports: Ints, canvas: tuple[float, float]) -> Ints:
     rising = netlist.x[ports] * canvas[1] / canvas[0]
     falling = canvas[1] - rising
     above, beyond = netlist.y[ports] > rising, netlist.y[ports] > falling
-    named = {name: SIDES.index(name) for name in SIDES}
-    sector = np.where(
-        above, np.where(beyond, named["TOP"], named["LEFT"]), np.where(beyond, named["RIGHT"], named["BOTTOM"])
-    )
+    left, right, top, bottom = map(SIDES.index, ("LEFT", "RIGHT", "TOP", "BOTTOM"))
+    sector = np.where(above, np.where(beyond, top, left), np.where(beyond, right, bottom))
     own = netlist.side[ports].astype(np.int64)
     return np.where(own > 0, own, sector)
 

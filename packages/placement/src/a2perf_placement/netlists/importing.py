@@ -134,7 +134,8 @@ def import_netlist(
     settings = settings or GroupingSettings()
     timed = _Stages(stage)
     files = source.files()
-    _check_grid(grid)
+    if grid is not None and not all(1 <= lines <= _MAX_GRID for lines in grid):
+        raise ConfigError(f"a grid of {grid[0]} x {grid[1]}", hint=f"give 1 to {_MAX_GRID} columns and rows")
     flat = _read(source, files, timed)
     _check_names(flat.netlist)
     timed.start("choose the grid")
@@ -272,11 +273,6 @@ def _lying_sizes(netlist: Netlist) -> NDArray[np.float64]:
     turned = np.isin(netlist.orientation[macros], TURNED)
     lying: NDArray[np.float64] = np.where(turned[:, None], sizes[:, ::-1], sizes)
     return lying
-
-
-def _check_grid(grid: tuple[int, int] | None) -> None:
-    if grid is not None and not all(1 <= lines <= _MAX_GRID for lines in grid):
-        raise ConfigError(f"a grid of {grid[0]} x {grid[1]}", hint=f"give 1 to {_MAX_GRID} columns and rows")
 
 
 def _check_names(netlist: Netlist) -> None:

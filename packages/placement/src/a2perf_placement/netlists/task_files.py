@@ -10,7 +10,21 @@ from a2perf.records import SCHEMA, Record
 from a2perf.storage import write_atomic
 
 RECORD_NAME = "import.json"
-_ENVIRONMENT = "CircuitTraining-Generated-v0"
+_GIN = """\
+# {title} on an imported netlist; after moving the folder, correct the path.
+import a2perf.submission.submission_util
+
+Submission.mode = %BenchmarkMode.{mode}
+Submission.domain = %BenchmarkDomain.CIRCUIT_TRAINING
+{limits}
+create_domain.env_name = 'CircuitTraining-Generated-v0'
+create_domain.is_eval = False
+create_domain.netlist_file = '{folder}'
+"""
+_LIMITS = """\
+Submission.num_inference_steps = 100
+Submission.num_inference_episodes = 3
+"""
 
 
 class ImportedMacro(Record, kw_only=True):
@@ -51,20 +65,7 @@ class ImportRecord(Record, kw_only=True):
 def write_gin_files(folder: Path) -> None:
     """Writes ``train.gin`` and ``inference.gin``, which set the environment to the folder's design."""
     where = str(folder.resolve()).replace("\\", "\\\\").replace("'", "\\'")
-    for mode in ("train", "inference"):
-        lines = [
-            f"# {mode.capitalize()} on an imported netlist; after moving the folder, correct the path.",
-            "import a2perf.submission.submission_util",
-            "",
-            f"Submission.mode = %BenchmarkMode.{mode.upper()}",
-            "Submission.domain = %BenchmarkDomain.CIRCUIT_TRAINING",
-        ]
-        if mode == "inference":
-            lines += ["Submission.num_inference_steps = 100", "Submission.num_inference_episodes = 3"]
-        lines += [
-            "",
-            f"create_domain.env_name = '{_ENVIRONMENT}'",
-            "create_domain.is_eval = False",
-            f"create_domain.netlist_file = '{where}'",
-        ]
-        write_atomic(folder / f"{mode}.gin", "\n".join(lines) + "\n")
+    limits = {"train": "", "inference": _LIMITS}
+    for mode, limit in limits.items():
+        text = _GIN.format(title=mode.capitalize(), mode=mode.upper(), limits=limit, folder=where)
+        write_atomic(folder / f"{mode}.gin", text)

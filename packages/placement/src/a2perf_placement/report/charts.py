@@ -51,24 +51,13 @@ def draw_maps(plc: PlacementCost, scales: MapScales) -> Figure:
     figure.subplots_adjust(0.02, 0.02, 0.925, 0.95, 0.2, 0.12)
     width, height = plc.get_canvas_width_height()
     _draw_placement(panels[0, 0], plc)
+    grid = plc.get_congestion_grid_num_columns_rows()
     maps = (
-        (panels[0, 1], "density", plc.get_grid_cells_density(), plc.get_grid_num_columns_rows(), scales.density),
-        (
-            panels[1, 0],
-            "horizontal congestion",
-            plc.get_horizontal_routing_congestion(),
-            plc.get_congestion_grid_num_columns_rows(),
-            scales.congestion,
-        ),
-        (
-            panels[1, 1],
-            "vertical congestion",
-            plc.get_vertical_routing_congestion(),
-            plc.get_congestion_grid_num_columns_rows(),
-            scales.congestion,
-        ),
+        ("density", plc.get_grid_cells_density(), plc.get_grid_num_columns_rows(), scales.density),
+        ("horizontal congestion", plc.get_horizontal_routing_congestion(), grid, scales.congestion),
+        ("vertical congestion", plc.get_vertical_routing_congestion(), grid, scales.congestion),
     )
-    for axes, title, values, (columns, rows), most in maps:
+    for axes, (title, values, (columns, rows), most) in zip(panels.flat[1:], maps, strict=True):
         cells = np.asarray(values, np.float64).reshape(rows, columns)
         picture = _shaded(cells / most, INK["red"])
         axes.imshow(picture, origin="lower", extent=(0, width, 0, height), interpolation="nearest", aspect="equal")
@@ -111,13 +100,13 @@ def draw_cost_against(placers: Sequence[PlacerSummary]) -> Figure:
     """Draws cost against wall time and against energy: a dot per seed, the intervals of the means as crosses."""
     height = 3.0 + 0.16 * (len(placers) // 3)
     figure = new_figure(height)
+    colours = [INK[SERIES[number % len(SERIES)]] for number in range(len(placers))]
     legend = 0.19 * ((len(placers) + 2) // 3) + 0.08
     bottom, top = 0.45 / height, 1 - legend / height
     left = figure.add_axes((0.11, bottom, 0.40, top - bottom))
     right = figure.add_axes((0.57, bottom, 0.40, top - bottom), sharey=left)
     for axes, quantity, label in ((left, "seconds", "wall time, s"), (right, "joules", "energy, J")):
-        for number, placer in enumerate(placers):
-            colour = INK[SERIES[number % len(SERIES)]]
+        for placer, colour in zip(placers, colours, strict=True):
             _draw_points(axes, getattr(placer, quantity), placer.costs, colour)
         if axes.lines:
             _logarithmic(axes)
@@ -127,7 +116,6 @@ def draw_cost_against(placers: Sequence[PlacerSummary]) -> Figure:
         axes.margins(0.12)
     left.set_ylabel("cost")
     right.tick_params(labelleft=False)
-    colours = [INK[SERIES[number % len(SERIES)]] for number in range(len(placers))]
     _legend(figure, [(_short(placer.name), colour) for placer, colour in zip(placers, colours, strict=True)])
     return figure
 

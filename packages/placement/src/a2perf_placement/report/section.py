@@ -69,10 +69,10 @@ def placement_section(task: TaskResults, labels: Mapping[str, Label]) -> ReportS
 
 
 def _result(name: str, held: Sequence[Run], task: str) -> PlacerSummary | None:
+    nothing = np.zeros(0)
     evaluations = [
-        run for run in held if run.mode == "inference" and run.returns.get("inference", {}).get(task) is not None
+        run for run in held if run.mode == "inference" and run.returns.get("inference", {}).get(task, nothing).size
     ]
-    evaluations = [run for run in evaluations if run.returns["inference"][task].size]
     if not evaluations:
         return None
     training = {run.root: run for run in held if run.mode == "train"}
