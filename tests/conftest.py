@@ -20,7 +20,6 @@ import os
 import re
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -32,6 +31,7 @@ import hypothesis
 import pytest
 
 from docs.building.budget import ENGINES
+from tests.commands import run_command
 from tests.waiting import Child
 
 if TYPE_CHECKING:
@@ -211,7 +211,7 @@ def _bubblewrap() -> str | None:
     if shutil.which("bwrap") is None:
         return "no bwrap on PATH"
     probe = ["bwrap", "--unshare-all", "--ro-bind", "/", "/", "true"]
-    done = subprocess.run(probe, capture_output=True, text=True, check=False)
+    done = run_command(probe)
     return None if done.returncode == 0 else f"bwrap cannot make namespaces here: {done.stderr.strip()[-120:]}"
 
 

@@ -1,10 +1,8 @@
-"""Submissions, gin files and command lines of runs: a test gives what differs from the simplest ones."""
+"""Submissions and gin files: a test gives what differs from the simplest ones."""
 
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 import textwrap
 from collections.abc import Mapping
 from importlib.util import find_spec
@@ -67,28 +65,3 @@ def gin(env_id: str, mode: str = "inference", *, kwargs: Mapping[str, Any] = _NO
         *(f"create_domain.{name} = {value!r}" for name, value in {"env_name": env_id, **kwargs}.items()),
     ]
     return "\n".join(lines) + "\n"
-
-
-def bindings(*lines: str) -> list[str]:
-    """Returns the words that give gin bindings on the command line."""
-    return [word for line in lines for word in ("--gin_bindings", line)]
-
-
-def command(*arguments: object) -> list[str]:
-    """Returns the command line of ``a2perf-launch`` with the interpreter of the tests."""
-    return [sys.executable, "-c", "from a2perf.cli import launch_main; launch_main()", *map(str, arguments)]
-
-
-def done(argv: list[str], cwd: Path, *, timeout: float = 300, **options: Any) -> subprocess.CompletedProcess[str]:
-    """Runs a command line in a folder to its end."""
-    return subprocess.run(argv, cwd=cwd, capture_output=True, text=True, timeout=timeout, check=False, **options)
-
-
-def launch(*arguments: object, cwd: Path, **options: Any) -> subprocess.CompletedProcess[str]:
-    """Runs ``a2perf-launch`` in a folder to its end."""
-    return done(command(*arguments), cwd, **options)
-
-
-def a2perf(*arguments: object, cwd: Path, **options: Any) -> subprocess.CompletedProcess[str]:
-    """Runs ``a2perf`` in a folder to its end."""
-    return done([sys.executable, "-m", "a2perf", *map(str, arguments)], cwd, **options)

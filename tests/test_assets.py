@@ -7,7 +7,6 @@ import gzip
 import hashlib
 import io
 import os
-import subprocess
 import sys
 import tarfile
 from dataclasses import replace
@@ -18,6 +17,7 @@ import pytest
 from a2perf import assets
 from a2perf.assets import Asset, RepositoryFile, SourceArchiveMember
 from a2perf.errors import AssetUnavailable
+from tests.commands import run_command
 
 CLIP = b'{"Frames": [[1, 2, 3]]}\n'
 OTHER = b"weights"
@@ -188,7 +188,7 @@ def test_index_settings_of_uv_serve_where_pip_has_none(
 
 def test_environment_without_pip_uses_the_base_interpreter(index: Path, clip: Asset, tmp_path: Path) -> None:
     venv = tmp_path / "bare"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True)
+    run_command([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True)
     code = (
         "import sys; sys.path[:0] = sys.argv[1].split(':')\n"
         "from a2perf import assets\n"
@@ -202,13 +202,10 @@ def test_environment_without_pip_uses_the_base_interpreter(index: Path, clip: As
     for name in ("filelock", "platformdirs"):
         source = next(Path(entry) / name for entry in here if (Path(entry) / name).is_dir())
         os.symlink(source, libraries / name)
-    done = subprocess.run(
+    done = run_command(
         [venv / "bin" / "python", "-c", code, f"{here[0]}:{libraries}", clip.source.archive_sha256, clip.sha256],
-        capture_output=True,
-        text=True,
-        check=False,
+        check=True,
     )
-    assert done.returncode == 0, done.stderr
     assert Path(done.stdout.strip()).read_bytes() == CLIP
 
 

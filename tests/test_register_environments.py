@@ -1,13 +1,14 @@
 """``import a2perf`` makes the ids known to Gymnasium, in whichever order the two are imported."""
 
-import subprocess
 import sys
 
 import pytest
 
+from tests.commands import run_command
+
 
 def fresh_python(code: str, *flags: str) -> str:
-    done = subprocess.run([sys.executable, *flags, "-c", code], capture_output=True, text=True, check=True, cwd="/")
+    done = run_command([sys.executable, *flags, "-c", code], "/", check=True)
     return done.stdout.strip()
 
 

@@ -180,6 +180,7 @@ WITHOUT_A_LIMIT = {
     "tests/launch/slurm_cluster.py": "its daemons serve a session, and it ends them",
 }
 """Calls and files that a rule about waits leaves alone, each with the reason."""
+COMMANDS = ("run_command", "run_python", "run_a2perf", "launch")
 
 
 def upper_bounds_on_durations(tree: ast.Module) -> list[int]:
@@ -205,7 +206,7 @@ def hasty_or_endless_waits(tree: ast.Module) -> list[int]:
         limits = [word.value for word in call.keywords if word.arg in ("timeout", "timeout_s")]
         if name in ("wait", "join") and owner != "os.path" and not owner.endswith(("'", '"')):
             limits += call.args
-        elif name != "communicate" and owner != "subprocess":
+        elif name not in ("communicate", *COMMANDS) and owner != "subprocess":
             continue
         limits = [limit for limit in limits if not isinstance(limit, ast.Constant) or type(limit.value) in (int, float)]
         # below a second it is a look at what still runs

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.commands import run_command, run_python
 from tests.waiting import Child, is_alive, until
 
 WORK = """
@@ -32,9 +33,7 @@ def test_module_of_the_working_directory_is_not_imported(tmp_path: Path) -> None
     package = str(Path(__file__).parents[1])
     environment = {**os.environ, "PYTHONPATH": package}
     environment.pop("PYTHONSAFEPATH", None)
-    done = subprocess.run(
-        [sys.executable, program], cwd=here, env=environment, capture_output=True, text=True, check=True, timeout=300
-    )
+    done = run_command([sys.executable, program], here, check=True, env=environment)
     assert done.stdout.split("\n")[:2] == ["[1, 2] 1", "None"]
     assert not (tmp_path / "canary").exists()
 
@@ -66,6 +65,5 @@ def test_workers_end_with_a_process_that_is_killed(tmp_path: Path) -> None:
 
 def test_process_ends_also_if_its_parent_ended_before() -> None:
     code = "import sys, time; from a2perf.system import end_with_parent as end; end(int(sys.argv[1])); time.sleep({})"
-    words = [sys.executable, "-c"]
-    assert subprocess.run([*words, code.format(0), str(os.getpid())], check=False).returncode == 0
-    assert subprocess.run([*words, code.format(1000), str(2**22 + 1)], check=False).returncode == -signal.SIGTERM
+    assert run_python(code.format(0), os.getpid()).returncode == 0
+    assert run_python(code.format(1000), 2**22 + 1).returncode == -signal.SIGTERM

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 import textwrap
 from pathlib import Path
 from typing import Any
 
 import a2perf
+from tests.commands import bindings, flags, run_a2perf
 
 TASK = "difficulty_level_1_num_websites_1"
 """Runs without a browser or physics, in about two seconds."""
@@ -58,29 +57,5 @@ def write_submission(folder: Path, inference: str = INFERENCE, train: str = TRAI
 
 def command(folder: Path, root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Runs ``a2perf run`` with the settings of ``evaluate``."""
-    given = [word for binding in BINDINGS for word in ("--gin-bindings", binding)]
-    return subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "a2perf",
-            "run",
-            "--submission",
-            str(folder),
-            "--gin-config",
-            "inference.gin",
-            "--root-dir",
-            str(root),
-            "--task",
-            TASK,
-            "--sandbox",
-            "process",
-            *given,
-            *arguments,
-        ],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env=os.environ.copy(),
-        check=False,
-    )
+    given = flags(submission=folder, gin_config="inference.gin", root_dir=root, task=TASK, sandbox="process")
+    return run_a2perf("run", *given, *bindings(*BINDINGS), *arguments)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ from click.testing import CliRunner
 import a2perf
 from a2perf.cli import cli
 from a2perf.errors import UserError
+from tests.commands import run_python
 
 MINIMAL = "results/recorded/circuit_training/minimal.zip"
 
@@ -76,9 +75,7 @@ def test_bad_input_is_an_error_of_a2perf(call: str, tmp_path: Path) -> None:
 
 
 def test_an_uncaught_error_shows_the_words_of_the_command() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", "import a2perf; a2perf.make('dog_pce')"], capture_output=True, text=True, check=False
-    )
+    done = run_python("import a2perf; a2perf.make('dog_pce')")
     assert done.returncode == 1
     assert done.stderr.endswith(
         "a2perf.errors.ConfigError: 'dog_pce' is not a task of any domain; did you mean 'dog_pace'?\n"

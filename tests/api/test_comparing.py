@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 
 import a2perf
-from a2perf.cli import main
 from a2perf.errors import ConfigError, UserError
 from a2perf.rlops.compare.sentences import terminal_text
 from a2perf.rlops.compare.verdict import Verdict
 from a2perf.runs.run import IN_MEMORY, Run, RunIdentity
 from a2perf.runs.tracking_record import TrackedEnergy, TrackingReport, nothing_tracked
+from tests.commands import call_a2perf
 from tests.rlops.compare.made_experiment import EXPERIMENT, NEW, OLD, write_experiment
 from tests.shipped_runs import copy_parts
 
@@ -84,9 +84,7 @@ def small(small_folder: Path) -> a2perf.Runs:
 
 def by_command(line: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.chdir(folder)
-    with pytest.raises(SystemExit) as ended:
-        main(["rlops", "compare", *shlex.split(line), "--no-figures", "--no-report"])
-    assert not ended.value.code
+    call_a2perf("rlops", "compare", *shlex.split(line), "--no-figures", "--no-report", check=True)
     found: dict[str, Any] = json.loads((folder / "compare.json").read_text())
     return found
 
@@ -193,8 +191,7 @@ def test_a_version_is_compared_with_the_other_versions_of_its_submission() -> No
 
 def test_a_tag_of_the_journal_is_the_current_one(store: Path, tmp_path: Path) -> None:
     own = Path(shutil.copytree(store, tmp_path / "own"))
-    with pytest.raises(SystemExit):
-        main(["rlops", "tags", "add", "latest", "--source-tag", OLD, "--yes", "--store", str(own)])
+    call_a2perf("rlops", "tags", "add", "latest", "--source-tag", OLD, "--yes", "--store", own, check=True)
     runs = a2perf.read_runs(own)
     found = a2perf.compare(runs, baseline="latest")
     assert found.candidates == ("v1.0.0b2-9-g4605546",)

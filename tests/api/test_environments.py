@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +18,7 @@ from a2perf.api.environments import find_task
 from a2perf.cli.data import envs
 from a2perf.domains.registry import domains
 from a2perf.errors import AssetUnavailable, ConfigError, MissingDependency
+from tests.commands import run_command, run_python
 
 TOY, TOY_ID = "toy_macro_stdcell", "CircuitTraining-ToyMacro-v0"
 LEVEL = "difficulty_level_1_num_websites_5"
@@ -74,7 +74,7 @@ def test_async_environments_need_no_main_guard(where: str, tmp_path: Path) -> No
     script.write_text(code)
     argv = [sys.executable, "-"] if where == "standard input" else [sys.executable, str(script)]
     given = code if where == "standard input" else None
-    done = subprocess.run(argv, input=given, capture_output=True, text=True, check=False, cwd=tmp_path, timeout=300)
+    done = run_command(argv, tmp_path, input=given)
     shape = gymnasium.make(TOY_ID).observation_space["mask"].shape  # type: ignore[index]
     assert done.stdout == f"{(2, *shape)}\n", done.stderr
 
@@ -150,7 +150,7 @@ def test_a_missing_package_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> N
         "try:\n    a2perf.make('synthetic_trot')\n"
         "except a2perf.UserError as error:\n    print(type(error).__name__, error)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = run_python(code, check=True)
     assert done.stdout.startswith(MissingDependency.__name__)
     fix = "pip install -e '.[quadruped-locomotion]'" if sys.version_info < (3, 12) else "use CPython 3.11"
     assert fix in done.stdout

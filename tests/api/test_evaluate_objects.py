@@ -6,9 +6,7 @@ import functools
 import importlib
 import importlib.util
 import os
-import subprocess
 import sys
-import textwrap
 import threading
 from pathlib import Path
 from typing import Any
@@ -21,6 +19,7 @@ from a2perf.api import live_policy_pickle
 from a2perf.api.live_policy import live_policy
 from a2perf.errors import UserError
 from tests.api.evaluate_runs import evaluate
+from tests.commands import run_python
 
 
 class Constant:
@@ -64,10 +63,7 @@ def loaded(folder: Path) -> Any:
         policy = inference.load_policy(None)
         print(inference.infer_once(policy, inference.preprocess_observation({"a": 1})))
     """
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)], cwd=folder, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    done = run_python(code, cwd=folder, check=True)
     return int(done.stdout)
 
 
@@ -143,13 +139,7 @@ from a2perf.api import live_policy_pickle
 from a2perf.api.live_policy import live_policy
 print(live_policy(names['policy']).digest)
 """
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "PYTHONHASHSEED": "7"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = run_python(code, check=True, env={**os.environ, "PYTHONHASHSEED": "7"})
     assert done.stdout.strip() == first
 
 

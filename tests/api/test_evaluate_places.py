@@ -21,6 +21,7 @@ import pytest
 import a2perf
 from a2perf.runs.bundles.bundle import validate
 from tests.api.evaluate_runs import TASK, participant_has_started
+from tests.commands import run_command
 from tests.waiting import Child, until
 
 ARGUMENTS = (
@@ -45,9 +46,7 @@ def script(tmp_path: Path, text: str) -> list[str]:
 
 
 def run(tmp_path: Path, text: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        script(tmp_path, text), cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
-    )
+    return run_command(script(tmp_path, text), tmp_path)
 
 
 def test_a_script_needs_no_main_guard_and_evaluates_in_child_processes(tmp_path: Path) -> None:

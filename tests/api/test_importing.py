@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shlex
 import shutil
-import subprocess
 import sys
 import sysconfig
 import venv
@@ -15,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import a2perf
+from tests.commands import run_command
 
 HEAVY = (
     "matplotlib",
@@ -44,7 +44,7 @@ HEAVY = (
 
 
 def fresh(code: str, *, cwd: Path | str = "/", python: str = sys.executable) -> str:
-    done = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True, cwd=cwd)
+    done = run_command([python, "-c", code], cwd, check=True)
     return done.stdout.strip()
 
 
@@ -113,15 +113,14 @@ def test_a_script_in_the_parent_of_a_checkout_finds_the_package(
     pip = [sys.executable, "-m", "pip", "--python", python, "--isolated", "--disable-pip-version-check", "install"]
     flags = ["--quiet", "--no-index", "--no-deps", "--no-build-isolation", *_flags_of_make(repository)]
     variables = {"PATH": "/usr/bin:/bin", "PYTHONPATH": site, "HOME": str(tmp_path)}
-    done = subprocess.run([*pip, *flags, str(checkout)], capture_output=True, text=True, check=False, env=variables)
-    assert done.returncode == 0, done.stderr
+    run_command([*pip, *flags, str(checkout)], check=True, env=variables)
     code = "import a2perf; print(a2perf.__file__, a2perf.__version__)"
     package = checkout / "a2perf" / "__init__.py"
     for folder in (checkout.parent, checkout, tmp_path, Path("/")):
         assert fresh(code, cwd=folder, python=python) == f"{package} {a2perf.__version__}"
     script = checkout.parent / "script.py"
     script.write_text(code)
-    shown = subprocess.run([python, str(script)], capture_output=True, text=True, check=True, cwd="/").stdout
+    shown = run_command([python, str(script)], "/", check=True).stdout
     assert shown.strip() == f"{package} {a2perf.__version__}"
 
 

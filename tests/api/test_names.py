@@ -8,8 +8,6 @@ import importlib
 import inspect
 import pydoc
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,7 @@ import pytest
 
 import a2perf
 from docs.building import python_api
+from tests.commands import run_python
 
 FUNCTIONS = sorted(name for name in a2perf._HOMES if inspect.isfunction(getattr(a2perf, name)))
 TYPES = sorted(set(a2perf._HOMES) - set(FUNCTIONS))
@@ -51,9 +50,7 @@ def test_help_names_every_function_with_its_arguments() -> None:
 
 
 def test_a_misspelt_name_gets_a_suggestion() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", "import a2perf; a2perf.evalute"], capture_output=True, text=True, check=False
-    )
+    done = run_python("import a2perf; a2perf.evalute")
     assert "module 'a2perf' has no attribute 'evalute'. Did you mean: 'evaluate'?" in done.stderr
 
 

@@ -8,19 +8,13 @@ from pathlib import Path
 import pytest
 
 import a2perf
-from a2perf.cli import main
 from a2perf.errors import ConfigError, UserError
 from a2perf.report.writing import WrittenReport
+from tests.commands import call_a2perf
 from tests.shipped_runs import SHIPPED, unpacked
 
 SMALL = SHIPPED / "small"
 ONE = SMALL / "greedy_placer.zip"
-
-
-def command(*words: str) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(list(words))
-    assert not ended.value.code
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -40,7 +34,7 @@ def written(recorded: Path, tmp_path_factory: pytest.TempPathFactory) -> Written
 
 
 def test_a_report_of_runs_has_the_bytes_of_the_command(recorded: Path, written: WrittenReport, tmp_path: Path) -> None:
-    command("report", str(recorded), "-o", str(tmp_path / "report"), "--title", "T")
+    call_a2perf("report", str(recorded), "-o", str(tmp_path / "report"), "--title", "T", check=True)
     assert files(written.folder) == files(tmp_path / "report")
     assert written.record.title == "T"
     assert repr(written).splitlines() == [written.sentence, written.overview, f"report: {written.page}"]

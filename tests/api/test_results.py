@@ -8,7 +8,6 @@ import math
 import os
 import pickle
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from a2perf.metrics.protocol import fingerprint_of, load
 from a2perf.records import Failure, FailureKind, RunState
 from a2perf.runs import reading
 from a2perf.runs.run import EARLIER, LOGS, TABLE
+from tests.commands import run_python
 from tests.metrics import made_bundles
 from tests.report.recorded_runs import RunMaker
 from tests.shipped_runs import packed, unpacked
@@ -325,7 +325,7 @@ def test_a_pickled_result_works_in_another_process_and_keeps_what_was_read(made:
         "print(fresh == used, fresh.mean_return, used.energy.value, len(used.episodes()))"
     )
     arguments = [str(tmp_path / name) for name in ("fresh.pickle", "used.pickle")]
-    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, cwd=tmp_path)
+    done = run_python(code, *arguments, cwd=tmp_path)
     energy = used.energy.value if used.energy is not None else None
     assert done.stdout.split() == ["True", repr(mean), repr(energy), "20"], done.stderr
     shutil.rmtree(made)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import pickle
-import subprocess
 import sys
-import textwrap
 import threading
 import time
 from collections.abc import Mapping
@@ -20,6 +18,7 @@ from a2perf.errors import ConfigError, UserError
 from a2perf.metrics.trackers.sampler import Sampler
 from a2perf.runs.bundles.bundle import validate
 from a2perf.runs.reading import read_runs
+from tests.commands import run_command, run_python
 
 
 def work(seconds: float) -> None:
@@ -49,7 +48,7 @@ def test_the_costs_of_a_block_are_those_of_its_work() -> None:
 def test_child_processes_count() -> None:
     code = "import time\nt = time.process_time()\nwhile time.process_time() - t < 0.5: pass"
     with a2perf.track() as tracked:
-        subprocess.run([sys.executable, "-S", "-c", code], check=True)
+        run_command([sys.executable, "-S", "-c", code], check=True)
     assert 0.48 < tracked.cpu_time.value < 1.0
     assert tracked.report.processes_peak >= 2
 
@@ -70,7 +69,7 @@ def test_memory_of_the_time_before_the_block_does_not_count() -> None:
         again[:: 4096] = b"x" * len(again[:: 4096])
         print(before.memory.value, inside.memory.value)
     """
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True)
+    done = run_python(code, check=True)
     before, inside = map(float, done.stdout.split())
     assert before < 200 << 20
     # the block frees it between samples; the kernel's high-water mark only rose in the first block of the process
@@ -87,7 +86,7 @@ def test_a_peak_between_two_samples_is_seen() -> None:
             del held
         print(tracked.memory.value)
     """
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True)
+    done = run_python(code, check=True)
     assert float(done.stdout) > 300 << 20
 
 
@@ -113,7 +112,7 @@ SPIKES = """
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has marks of resident memory that can be reset")
 def test_each_block_has_its_own_peak() -> None:
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(SPIKES)], capture_output=True, text=True, check=True)
+    done = run_python(SPIKES, check=True)
     outer, second, third = (float(text) / 2**20 for text in done.stdout.split()[:3])
     assert outer > 400
     assert 200 < second < 400
@@ -123,8 +122,7 @@ def test_each_block_has_its_own_peak() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has marks of resident memory that can be reset")
 def test_a_peak_that_an_earlier_one_may_hide_is_a_lower_bound() -> None:
-    command = [sys.executable, "-c", textwrap.dedent(SPIKES), "refused"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = run_python(SPIKES, "refused", check=True)
     (line,) = [line for line in done.stdout.splitlines() if line.strip().startswith("peak memory")]
     assert "at least" in line
 
@@ -325,7 +323,7 @@ def test_a_killed_block_leaves_a_readable_record(tmp_path: Path) -> None:
             time.sleep(0.7)
             os.kill(os.getpid(), signal.SIGKILL)
     """
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=False)
+    done = run_python(code)
     assert done.returncode == -9
     (run,) = read_runs([tmp_path])
     assert run.state == "unfinished"
@@ -369,7 +367,7 @@ def test_a_fork_inside_of_the_block_does_not_end_it(tmp_path: Path) -> None:
             time.sleep(0.1)
         print(tracked.elapsed_s)
     """
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True)
+    done = run_python(code, check=True)
     assert float(done.stdout) >= 0.1
     (run,) = read_runs([tmp_path])
     assert run.state == "finished"

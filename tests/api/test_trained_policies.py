@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import a2perf
-from a2perf.cli import main
 from a2perf.metrics.bootstrap import mean_interval
 from a2perf.report.leaderboard.entries import Trust, find_entries
 from tests.api.evaluate_runs import BINDINGS, write_submission
+from tests.commands import call_a2perf
 
 WEIGHTS = (0.0, 0.1, 1.0)
 
@@ -57,12 +57,8 @@ def test_a_list_is_one_group_with_its_interval_over_trained_policies(studied: Pa
     assert "balance, inference on gymnasium/CartPole-v1: 3 trained policies, 4 episodes each" in str(group)
 
 
-def test_the_command_line_and_the_pages_say_trained_policies(
-    studied: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit):
-        main(["score", str(studied / "balance"), "--output", str(tmp_path)])
-    printed = capsys.readouterr().out
+def test_the_command_line_and_the_pages_say_trained_policies(studied: Path, tmp_path: Path) -> None:
+    printed = call_a2perf("score", studied / "balance", "--output", tmp_path).out
     assert "3 trained policies, 4 episodes each" in printed
     assert "95 %, over trained policies" in printed
     a2perf.write_report(studied, tmp_path / "report")

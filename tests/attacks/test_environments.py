@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import a2perf
-from tests.made_submissions import a2perf as run_a2perf
+from tests.commands import flags, run_a2perf
 from tests.made_submissions import gin, policy, write_submission
 
 ENVIRONMENT = """
@@ -68,17 +68,9 @@ def entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def arguments(entry: Path, how: str) -> list[str]:
-    return [
-        "--submission",
-        str(entry),
-        "--env-id",
-        "ending_envs:Ends-v0",
-        "--env-kwargs",
-        json.dumps({"how": how}),
-        "--gin-bindings",
-        "Submission.num_inference_episodes = 2",
-        "Submission.num_inference_steps = 0",
-    ]
+    few = ("Submission.num_inference_episodes = 2", "Submission.num_inference_steps = 0")
+    kwargs = json.dumps({"how": how})
+    return flags(submission=entry, env_id="ending_envs:Ends-v0", env_kwargs=kwargs, gin_bindings=few)
 
 
 @pytest.mark.parametrize(
@@ -137,7 +129,6 @@ def test_an_environment_that_exits_while_it_is_made_is_refused(entry: Path, tmp_
 
 
 def test_an_environment_that_exits_in_close_loses_no_episode(entry: Path, tmp_path: Path) -> None:
-    ended = run_a2perf("run", *arguments(entry, "exit in close"), "--root-dir", "five", cwd=tmp_path)
-    assert ended.returncode == 0, ended.stderr
+    ended = run_a2perf("run", *arguments(entry, "exit in close"), "--root-dir", "five", cwd=tmp_path, check=True)
     assert "failed in close: SystemExit(1)" in ended.stderr
     assert json.loads((tmp_path / "five" / "inference" / "manifest.json").read_text())["state"] == "finished"

@@ -23,7 +23,8 @@ from a2perf.submission.gin_origin import locate
 from a2perf.submission.participant_settings import ALLOWED, permitted
 from a2perf.submission.run_options import RunOptions
 from tests.attacks.gin_lines import CODE, HEAD, LINE, SETTINGS
-from tests.made_submissions import TROT, done
+from tests.commands import run_command
+from tests.made_submissions import TROT
 
 PROCESS = RunOptions.of(sandbox="process")
 
@@ -48,7 +49,7 @@ def entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(*words: object, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return done([sys.executable, "-P", "-m", "a2perf", *map(str, words)], cwd)
+    return run_command([sys.executable, "-P", "-m", "a2perf", *map(str, words)], cwd)
 
 
 @pytest.mark.parametrize("what", [*CODE, *SETTINGS])
@@ -256,7 +257,7 @@ def test_a_run_with_an_allowed_file_is_confined_and_says_so(entry: Path, tmp_pat
     root = tmp_path / "root"
     launched = [sys.executable, "-P", "-c", "from a2perf.cli import launch_main; launch_main()"]
     given = ["--submission", ".", "--gin_config", "inference.gin", "--root_dir", str(root), "--json"]
-    ended = done([*launched, *given], entry)
+    ended = run_command([*launched, *given], entry)
     assert ended.returncode in (0, 1), ended.stdout + ended.stderr  # its own modules may stand in its own way
     manifest = json.loads((root / "inference" / "manifest.json").read_text())
     assert manifest["configuration"] == {

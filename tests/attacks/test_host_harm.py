@@ -24,6 +24,7 @@ from a2perf.storage import read_json
 from a2perf.submission.evaluator.process.failures import ParticipantFailure
 from a2perf.submission.evaluator.process.participant_process import ParticipantProcess
 from tests.attacks.conftest import OBEYS
+from tests.commands import flags, run_python
 from tests.made_submissions import TROT, gin, write_submission
 from tests.participants import make_participant
 from tests.waiting import PATIENCE_S, Child, until
@@ -457,24 +458,8 @@ def test_many_small_processes_end_their_run_and_no_evaluator(level: str, tmp_pat
         "from a2perf.cli import launch_main; launch_main()"
     )
     try:
-        done = subprocess.run(
-            [
-                sys.executable,
-                "-c",
-                code,
-                "--submission",
-                entry,
-                "--gin-config",
-                "train.gin",
-                "--sandbox",
-                level,
-                "--root-dir",
-                tmp_path / "root",
-            ],
-            capture_output=True,
-            text=True,
-            cwd=tmp_path,
-        )
+        given = flags(submission=entry, gin_config="train.gin", sandbox=level, root_dir=tmp_path / "root")
+        done = run_python(code, *given, cwd=tmp_path)
     finally:
         for folder in host.paths:  # the group that the evaluator made for its participants
             for inner in filter(Path.is_dir, folder.iterdir()):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 import textwrap
@@ -24,6 +23,7 @@ from a2perf.sandbox.limits import GroupParent
 from a2perf.submission.evaluator.process.failures import ParticipantFailure
 from a2perf.submission.evaluator.process.participant_process import ParticipantProcess
 from tests.attacks.conftest import OBEYS
+from tests.commands import run_command
 from tests.made_submissions import write_submission
 from tests.ordinary_user import way_to_the_interpreter
 from tests.waiting import until
@@ -366,13 +366,9 @@ def test_limits_hold_for_an_ordinary_user(
         os.chown(path, 4242, 4242)
     arguments = (str(user_folder), PRELUDE + textwrap.dedent(code) + WAIT, repr(bounds))
     with way_to_the_interpreter() as way:
-        done = subprocess.run(
+        done = run_command(
             [*way, sys.executable, "-c", AS_USER, *arguments],
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-            cwd="/",
+            "/",
             env={**os.environ, "HOME": str(user_folder), "TMPDIR": str(user_folder)},
         )
     assert done.stdout.strip() == outcome, done.stderr[-2000:]

@@ -17,6 +17,7 @@ from a2perf.cli import cli
 from a2perf.records import Manifest
 from a2perf.runs.bundles.bundle import write_manifest
 from a2perf.runs.bundles.inventory import read_manifest, record_files
+from tests.commands import flags
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 TASKS = ["difficulty_level_1_num_websites_1", "difficulty_level_1_num_websites_5"]
@@ -37,36 +38,15 @@ def a2perf(*words: object) -> Result:
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two runs of six episodes of CartPole, each played twice, and one of two tasks."""
     top = tmp_path_factory.mktemp("recorded")
+    few = ("Submission.num_inference_episodes = 6", "Submission.num_inference_steps = 20")
     for seed in (0, 1):
-        done = a2perf(
-            "run",
-            "--submission",
-            EXAMPLES / "minimal",
-            "--env-id",
-            "CartPole-v1",
-            "--seed",
-            seed,
-            "--repeats",
-            2,
-            "--root-dir",
-            top / f"cart_{seed}",
-            "--gin-bindings",
-            "Submission.num_inference_episodes = 6",
-            "Submission.num_inference_steps = 20",
-        )
+        given = flags(submission=EXAMPLES / "minimal", env_id="CartPole-v1", seed=seed, repeats=2, gin_bindings=few)
+        done = a2perf("run", *given, "--root-dir", top / f"cart_{seed}")
         assert done.return_value == 0, done.output
     (top / "generalization.gin").write_text(GENERALIZATION)
-    done = a2perf(
-        "run",
-        "--submission",
-        EXAMPLES / "web_solver",
-        "--gin-config",
-        top / "generalization.gin",
-        "--perturbations",
-        "order",
-        "--root-dir",
-        top / "web",
-    )
+    gin = top / "generalization.gin"
+    given = flags(submission=EXAMPLES / "web_solver", gin_config=gin, perturbations="order", root_dir=top / "web")
+    done = a2perf("run", *given)
     assert done.return_value == 0, done.output
     return top
 

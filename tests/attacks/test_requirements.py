@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 from a2perf.errors import SubmissionError, UserError
 from a2perf.submission.evaluator import python_env
 from a2perf.submission.evaluator.python_env import completion, installer, wheel_check
+from tests.commands import launch as launch_command
 from tests.made_submissions import WEB, gin, write_submission
-from tests.made_submissions import launch as launch_command
 from tests.submission import wheels
 
 MIB = 1024 * 1024
@@ -371,8 +371,7 @@ def test_path_lines_of_a_wheel_bind_nothing(
     write_submission(entry, reads, reads, "./evil-1.0-py3-none-any.whl\n", __init__=reads)
     (tmp_path / "q.gin").write_text(gin(WEB, "train"))
     given = [word for pair in SETTINGS.items() for word in pair]
-    done = launch_command(*given, "--sandbox", "bubblewrap", cwd=tmp_path)
-    assert done.returncode == 0, done.stdout + done.stderr
+    launch_command(*given, "--sandbox", "bubblewrap", cwd=tmp_path, check=True)
     said = (tmp_path / "root/train/logs/stdout.log").read_text()
     assert SECRET not in said
     assert "secret.txt FileNotFoundError" in said

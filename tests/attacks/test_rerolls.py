@@ -19,7 +19,8 @@ from a2perf.launch.conductor import QUEUE_FILE
 from a2perf.launch.queue import Queue
 from a2perf.runs.bundles.bundle import validate
 from a2perf.sandbox import Limits, SandboxSpec, get_sandbox, limits, strongest_level
-from tests.made_submissions import TROT, command, done, gin, policy, write_submission
+from tests.commands import command, flags, run_command
+from tests.made_submissions import TROT, gin, policy, write_submission
 
 INFERENCE = policy(
     top="""
@@ -96,21 +97,9 @@ class Experiment:
     before: tuple[str, ...] = ()
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        argv = command(
-            "--submission",
-            "entry",
-            "--gin_config",
-            f"{self.mode}.gin",
-            "--seeds",
-            "1",
-            "2",
-            "--sandbox",
-            self.level,
-            "--root_dir",
-            self.root,
-            *arguments,
-        )
-        return done([*self.before, *argv], self.folder, timeout=400)
+        given = flags(submission="entry", gin_config=f"{self.mode}.gin", seeds=(1, 2), sandbox=self.level)
+        argv = command(*given, "--root_dir", self.root, *arguments)
+        return run_command([*self.before, *argv], self.folder, timeout=400)
 
     def jobs(self, *arguments: str) -> tuple[int, int]:
         """Returns the status of the same command and how many runs it started."""
@@ -224,7 +213,7 @@ def test_a_single_run_is_not_started_again_either(
     own = ("--submission", "entry", "--gin_config", "inference.gin", "--seed", "1", "--sandbox", level)
 
     def run(*more: str) -> tuple[int, list[str]]:
-        ended = done(command(*own, "--root_dir", made.root, *more), tmp_path, timeout=400)
+        ended = run_command(command(*own, "--root_dir", made.root, *more), tmp_path, timeout=400)
         manifest = json.loads((made.root / "inference" / "manifest.json").read_text())
         assert manifest["state"] == "failed", ended.stderr
         return ended.returncode, [attempt["reason"] for attempt in manifest["attempts"]]
@@ -251,7 +240,7 @@ def small_disk(tmp_path: Path):
     def before(size: str) -> tuple[str, ...]:
         wrap = ("unshare", "--map-root-user", "--mount") if os.geteuid() else ("unshare", "--mount")
         probe = (*wrap, "sh", "-c", SMALL_DISK, "sh", "64k", str(folder), "true")
-        if shutil.which("unshare") is None or subprocess.run(probe, capture_output=True).returncode:
+        if shutil.which("unshare") is None or run_command(probe).returncode:
             pytest.skip("this user cannot mount a file system in a namespace")
         return (*wrap, "sh", "-c", SMALL_DISK, "sh", size, str(folder))
 
@@ -280,7 +269,7 @@ def test_a_disk_that_is_full_before_is_said_without_a_traceback(tmp_path: Path, 
     made = experiment(tmp_path, "inference", BREAK_THE_WIRE, "process", small_disk("48k"))
     entry = made.folder / "entry"
     given = ("--submission", entry, "--gin_config", entry / "inference.gin", "--seeds", "0-199")
-    ended = done([*made.before, *command(*given, "--root_dir", tmp_path / "disk" / "root")], tmp_path)
+    ended = run_command([*made.before, *command(*given, "--root_dir", tmp_path / "disk" / "root")], tmp_path)
     assert ended.returncode == 3, ended.stderr
     assert "Traceback" not in ended.stderr
     assert "free some space" in ended.stderr

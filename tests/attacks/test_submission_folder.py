@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import socket
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +20,7 @@ from a2perf.submission.evaluator.process.failures import ParticipantFailure
 from a2perf.submission.evaluator.process.participant_python import requirement_problems
 from a2perf.submission.evaluator.submitted.folder_content import identify_submission
 from a2perf.submission.settings import PythonEnv
+from tests.commands import run_command
 from tests.deep_folders import nest
 from tests.made_submissions import TROT, gin, policy, write_submission
 from tests.participants import make_participant
@@ -146,13 +146,9 @@ def launch(entry: Path, root: Path, *words: str, mode: str = "train", cwd: Path 
     organizers = entry.parent / "organizer.gin"
     organizers.write_text(gin(TROT, mode, kwargs={"mode": "train"}, **SETTINGS))
     command = [sys.executable, "-P", "-c", "from a2perf.cli import launch_main; launch_main()"]
-    done = subprocess.run(
+    done = run_command(
         [*command, "--submission", entry, "--gin_config", organizers, "--root_dir", root, *words],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        cwd=cwd or entry.parent,
-        check=False,
+        cwd or entry.parent,
         errors="surrogateescape",
     )
     assert "Traceback" not in done.stdout + done.stderr

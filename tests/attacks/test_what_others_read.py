@@ -6,7 +6,6 @@ import json
 import math
 import os
 import re
-import subprocess
 import unicodedata
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from a2perf import cli
 from a2perf.records import Failure, FailureKind, SubmissionIdentity
 from a2perf.runs import files_of, find_runs, read_run
 from a2perf.runs.bundles import tables
@@ -22,6 +20,7 @@ from a2perf.runs.bundles.files import BundleFiles
 from a2perf.runs.dataset_notes import read_notes
 from a2perf.runs.events import event_series, log_files
 from a2perf.storage import Journal, json_text, read_json
+from tests.commands import call_a2perf, run_command
 from tests.deep_folders import nest
 from tests.event_logs import read_event_file
 from tests.metrics import event_bytes as made
@@ -62,14 +61,12 @@ def obeyed(text: str) -> list[str]:
     return [sign for sign in text if unicodedata.category(sign) in ("Cc", "Cf", "Cs") and sign not in "\n\t"]
 
 
-def printed(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+def printed(words: list[str]) -> str:
     """Returns what a command prints, which holds nothing that a terminal obeys."""
-    with pytest.raises(SystemExit) as ended:
-        cli.main(words)
-    said, errors = capsys.readouterr()
+    status, said, errors = call_a2perf(*words)
     assert not obeyed(said + errors)
     assert "Traceback (most recent call last)" not in errors
-    assert ended.value.code in (0, 1, 2)
+    assert status in (0, 1, 2)
     return said
 
 
@@ -90,11 +87,11 @@ COMMANDS = (
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_no_command_prints_or_writes_what_a_participant_smuggled(
-    command: str, hostile: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], noted
+    command: str, hostile: Path, tmp_path: Path, noted
 ) -> None:
     out = tmp_path / "out"
     words = [{"RUNS": str(hostile), "OUT": str(out)}.get(word, word) for word in command.split()]
-    said = printed(words, capsys)
+    said = printed(words)
     if "--json" in words and said.strip():
         json.loads(said)
     for path in out.rglob("*"):
@@ -171,7 +168,7 @@ def test_what_a_training_leaves_costs_its_own_run_a_condition(
     try:
         runs = {run.path.parent.name: read_run(run) for run in find_runs([tmp_path])}
     finally:
-        subprocess.run(["rm", "-rf", bundle / "artifacts"], check=True)  # Python cannot remove a tree of this depth
+        run_command(["rm", "-rf", bundle / "artifacts"], check=True)  # Python cannot remove a tree of this depth
     assert set(runs) == {"honest", "hostile"}
     assert runs["honest"].curve is not None
     assert len(runs["honest"].curve.values) == 60

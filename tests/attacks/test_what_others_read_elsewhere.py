@@ -7,7 +7,6 @@ import json
 import os
 import re
 import sqlite3
-import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -32,23 +31,22 @@ from a2perf.runs.series import SeriesReader
 from a2perf.runs.stores import index
 from a2perf.stranger_files import Bounds
 from tests.attacks.test_what_others_read import BAD, NAME, _check, hostile, obeyed, printed
+from tests.commands import run_a2perf
 from tests.metrics import made_bundles
 from tests.rlops.made_runs import METRIC, write_run
 
 __all__ = ["hostile"]
 
 
-def test_signing_and_verifying_show_hostile_bundles(
-    hostile: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], noted
-) -> None:
+def test_signing_and_verifying_show_hostile_bundles(hostile: Path, tmp_path: Path, noted) -> None:
     pytest.importorskip("cryptography")
-    printed(["sign", str(hostile), "--new-key", str(tmp_path / "key")], capsys)
-    printed(["validate", str(hostile), "--signed-by", "any"], capsys)
-    assert json.loads(printed(["validate", str(hostile), "--signed-by", "any", "--json"], capsys))
+    printed(["sign", str(hostile), "--new-key", str(tmp_path / "key")])
+    printed(["validate", str(hostile), "--signed-by", "any"])
+    assert json.loads(printed(["validate", str(hostile), "--signed-by", "any", "--json"]))
     noted("hostile names in bundles that are signed and verified", "escaped everywhere")
 
 
-def test_comparisons_and_tags_show_hostile_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str], noted) -> None:
+def test_comparisons_and_tags_show_hostile_runs(tmp_path: Path, noted) -> None:
     store, out = tmp_path / "store", tmp_path / "out"
     out.mkdir()
     for tag in ("old", "new"):
@@ -67,11 +65,11 @@ def test_comparisons_and_tags_show_hostile_runs(tmp_path: Path, capsys: pytest.C
             record = json.loads((made / "rlops.json").read_text())
             (made / "rlops.json").write_text(json.dumps({**record, "env_id": NAME}))
     groups = ["--exp-name", "ppo", "--tags", "new", "old", "--store", str(store)]
-    printed(["rlops", *groups, "--output-filename", str(out / "compare")], capsys)
-    printed(["rlops-tags", "--list", "--store", str(store)], capsys)
+    printed(["rlops", *groups, "--output-filename", str(out / "compare")])
+    printed(["rlops-tags", "--list", "--store", str(store)])
     added = ["--add", "later", "--source-tag", "new", "--reason", BAD, "--yes"]
-    printed(["rlops-tags", *added, "--store", str(store)], capsys)
-    printed(["rlops-tags", "--history", "later", "--store", str(store)], capsys)
+    printed(["rlops-tags", *added, "--store", str(store)])
+    printed(["rlops-tags", "--history", "later", "--store", str(store)])
     written = [path for path in out.rglob("*") if path.suffix in (".html", ".svg", ".md", ".csv", ".json")]
     assert {path.suffix for path in written} == {".html", ".svg", ".md", ".csv", ".json"}
     for path in written:
@@ -140,15 +138,8 @@ def test_what_a_script_says_is_shown_escaped(command: str, tmp_path: Path, noted
     }
     (tests / "a-test.yaml").write_text(json.dumps(test))
     words = ["bad.py", "--env", "CartPole-v1", "--seed", "1", "--videos", "0", "--root-dir", str(tmp_path / "run")]
-    done = subprocess.run(
-        [sys.executable, "-m", "a2perf", command, *(words if command == "wrap" else ["run"])],
-        cwd=tmp_path,
-        env=dict(os.environ),
-        capture_output=True,
-        timeout=300,
-        check=False,
-    )
-    said = (done.stdout + done.stderr).decode()
+    done = run_a2perf(command, *(words if command == "wrap" else ["run"]), cwd=tmp_path)
+    said = done.stdout + done.stderr
     assert done.returncode in (1, 2)
     assert "RuntimeError" in said or "crashed" in said
     assert not obeyed(said)
@@ -210,13 +201,7 @@ def test_a_strangers_queue_with_a_view_in_the_place_of_a_table_is_not_queried(tm
             "DROP TABLE entries; CREATE VIEW entries AS WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c)"
             " SELECT n AS number, 'k' AS key FROM c;"
         )
-    done = subprocess.run(
-        [sys.executable, "-m", "a2perf", "status", str(folder)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = run_a2perf("status", str(folder), timeout=120)
     assert done.returncode == 2
     assert "is not a queue that a2perf made" in done.stderr
     assert len(done.stderr.splitlines()) <= 5
@@ -235,16 +220,12 @@ def test_one_extreme_return_does_not_take_the_report_of_its_neighbours(tmp_path:
     path.write_text(json.dumps(document))
     made_bundles.seal(bundle)
     for words in (["score", "--all"], ["report", "-o", "page"], ["leaderboard", "-o", "site"]):
-        command = [sys.executable, "-m", "a2perf", words[0], "runs", *words[1:]]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
-        assert done.returncode == 0, done.stderr
+        done = run_a2perf(words[0], "runs", *words[1:], cwd=tmp_path, check=True, timeout=120)
         assert "Traceback" not in done.stderr
         assert "RuntimeWarning" not in done.stderr
     (honest, *_) = [group for group in a2perf.score(tmp_path / "runs").groups if group.entry["algorithm"] == "agent"]
     assert honest["returns"].value == pytest.approx(11.5, abs=1.0)
-    done = subprocess.run(
-        [sys.executable, "-m", "a2perf", "validate", str(bundle)], capture_output=True, text=True, check=False
-    )
+    done = run_a2perf("validate", str(bundle))
     assert done.returncode == 1
     assert "the return 1e+308 of episode 0 is too large" in done.stdout
     noted("a finite return of which the square is not", "the run is not counted, its neighbours are reported")

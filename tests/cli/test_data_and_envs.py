@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 
 import pytest
 from click.testing import CliRunner
@@ -16,6 +14,7 @@ from a2perf.cli.doctor import doctor
 from a2perf.domains.registry import all_environments, domains
 from a2perf.errors import AssetUnavailable, ConfigError
 from a2perf.sandbox.limits import GroupParent
+from tests.commands import run_python
 
 
 @pytest.fixture
@@ -68,8 +67,7 @@ def test_envs_list_shows_every_id_and_imports_no_physics():
         "heavy = {'pybullet', 'numba', 'numpy', 'gymnasium', 'matplotlib', 'codecarbon'} & set(sys.modules)\n"
         "assert not heavy, heavy"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    done = run_python(code, check=True)
     assert "QuadrupedLocomotion-DogPace-v0" in done.stdout
 
 

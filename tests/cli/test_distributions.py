@@ -11,7 +11,7 @@ import pytest
 
 from a2perf._version import __version__
 from a2perf.errors import MissingDependency
-from tests import made_submissions
+from tests.commands import run_a2perf, run_python
 from tests.installed_package import write_package
 
 COMMAND = """
@@ -32,7 +32,7 @@ def installed(folder: Path, name: str, version: str, *points: str) -> None:
 
 
 def a2perf(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return made_submissions.a2perf(*words, cwd=folder, env={**os.environ, "PYTHONPATH": str(folder)})
+    return run_a2perf(*words, cwd=folder, env={**os.environ, "PYTHONPATH": str(folder)})
 
 
 def test_a_command_of_a_distribution_runs_and_stands_under_its_own_heading(tmp_path: Path) -> None:
@@ -92,8 +92,7 @@ def test_a_command_of_a_distribution_that_is_not_installed_names_it(
         "plugins.entry_points = lambda group: points('' if group in hidden else group)\n"
         "import sys; from a2perf.cli import main; main(sys.argv[1:])"
     )
-    command = [sys.executable, "-c", code, *line.split()]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, cwd=tmp_path)
+    done = run_python(code, *line.split(), cwd=tmp_path)
     assert done.returncode == 2
     lines = done.stderr.splitlines()
     assert lines[0] == f"a2perf: {message}"

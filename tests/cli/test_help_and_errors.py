@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -13,24 +12,17 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from a2perf.cli import _COMMANDS, SECTIONS, cli, main
+from a2perf.cli import _COMMANDS, SECTIONS, cli
 from a2perf.cli.doctor import doctor
 from a2perf.errors import ConfigError
 from a2perf.submission.gin_origin import locate
-
-
-def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as ended:
-        main(list(arguments))
-    captured = capsys.readouterr()
-    return int(ended.value.code or 0), captured.out, captured.err
-
+from tests.commands import call_a2perf, run_command
 
 # --- help -------------------------------------------------------------------------------------------------------------
 
 
-def test_help_lists_every_command_once_by_section_and_fits_80_columns(capsys: pytest.CaptureFixture[str]) -> None:
-    status, out, _ = run(capsys, "--help")
+def test_help_lists_every_command_once_by_section_and_fits_80_columns() -> None:
+    status, out, _ = call_a2perf("--help")
     assert status == 0
     assert list(SECTIONS) == ["Run", "Look", "Compare", "Publish", "Set up"]
     body = out[out.index("\nRun:\n") : out.index("\nOptions:\n")]
@@ -38,7 +30,7 @@ def test_help_lists_every_command_once_by_section_and_fits_80_columns(capsys: py
     assert listed == [name for names in SECTIONS.values() for name in names] == list(_COMMANDS)
     assert max(map(len, out.splitlines())) <= 80
     assert "--submission-gin-config-path" not in out  # the earlier form is described by `a2perf run --help`
-    assert "--submission-gin-config-path" in run(capsys, "run", "--help")[1]
+    assert "--submission-gin-config-path" in call_a2perf("run", "--help")[1]
 
 
 @pytest.mark.parametrize("name", ["run", "submit", "check", "data", "doctor", "benchmark", "wrap", "sign"])
@@ -65,10 +57,8 @@ def test_help_of_main_commands_shows_examples_whose_options_exist(name: str) -> 
         ("data list --json --json", "--json"),
     ],
 )
-def test_an_option_that_does_not_repeat_is_given_once(
-    line: str, option: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    status, out, err = run(capsys, *line.split())
+def test_an_option_that_does_not_repeat_is_given_once(line: str, option: str) -> None:
+    status, out, err = call_a2perf(*line.split())
     assert (status, out) == (2, "")
     assert f"a2perf: {option} is given 2 times and takes one value" in err
 
@@ -93,18 +83,16 @@ def test_an_option_that_does_not_repeat_is_given_once(
         ("check /nonexistent", "/nonexistent is not a folder", "give the folder"),
     ],
 )
-def test_every_mistake_is_two_lines_with_a_hint(
-    capsys: pytest.CaptureFixture[str], line: str, message: str, hint: str
-) -> None:
-    status, out, err = run(capsys, *line.split())
+def test_every_mistake_is_two_lines_with_a_hint(line: str, message: str, hint: str) -> None:
+    status, out, err = call_a2perf(*line.split())
     assert (status, out) == (2, "")
     first, second = err.splitlines()
     assert first.startswith(f"a2perf: {message}")
     assert second.startswith(f"  Hint: {hint}")
 
 
-def test_program_without_arguments_prints_its_help_and_ends_with_two(capsys: pytest.CaptureFixture[str]) -> None:
-    status, out, err = run(capsys)
+def test_program_without_arguments_prints_its_help_and_ends_with_two() -> None:
+    status, out, err = call_a2perf()
     assert status == 2
     assert "Usage: a2perf" in out + err
 
@@ -118,9 +106,7 @@ def test_the_program_completes_commands_and_options() -> None:
         pytest.skip("a2perf is not installed as a program")
     for words, expected in (("a2perf repo", "plain,report"), ("a2perf data fet", "plain,fetch")):
         environment = {"_A2PERF_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
-        done = subprocess.run(
-            [program], env={**os.environ, **environment}, capture_output=True, text=True, check=False, timeout=300
-        )
+        done = run_command([program], env={**os.environ, **environment})
         assert done.stdout.splitlines() == [expected]
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +15,7 @@ from a2perf.cli.results import score
 from a2perf.metrics import scores
 from a2perf.metrics.scores import score_runs
 from a2perf.storage import write_json
+from tests.commands import run_a2perf, run_python
 from tests.metrics import made_bundles
 
 
@@ -97,12 +96,14 @@ def test_a_checkout_with_changed_code_scores_again(runs: Path, tmp_path: Path):
     for change in ("", "\ncleaned = clean\ndef clean(steps, values):\n    return cleaned(steps, values + 1)\n"):
         with (code / "metrics" / "profiles" / "curves.py").open("a") as stream:
             stream.write(change)
-        subprocess.run(
-            [sys.executable, "-m", "a2perf", "score", runs, "-o", tmp_path / "o"],
+        run_a2perf(
+            "score",
+            runs,
+            "-o",
+            tmp_path / "o",
             cwd=tmp_path,
             check=True,
             env={**os.environ, "PYTHONPATH": str(code.parent)},
-            capture_output=True,
         )
         document = json.loads((tmp_path / "o" / "scores.json").read_text())
         medians.append(group(document, "train")["scores"]["MedianPerfDuringTraining"]["value"])
@@ -118,7 +119,7 @@ def test_scoring_loads_no_domain_and_no_code_of_a_participant(runs: Path, tmp_pa
         " 'codecarbon', 'gymnasium', 'tensorflow', 'train') or n.endswith('.environment')]\n"
         "print('LOADED', sorted(bad))\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = run_python(code, check=True)
     assert "LOADED []" in done.stdout
 
 

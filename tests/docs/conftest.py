@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import filelock
 import pytest
+
+from tests.commands import run_command
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -28,6 +29,5 @@ def built(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     with filelock.FileLock(f"{folder}.lock"):
         if not (folder / "searchindex.js").is_file():
             command = [sys.executable, "-m", "docs.building", "-o", str(folder)]
-            done = subprocess.run(command, cwd=repository, capture_output=True, text=True, check=False)
-            assert done.returncode == 0, done.stdout + done.stderr
+            run_command(command, repository, check=True)
     return folder

@@ -40,6 +40,7 @@ from pathlib import Path
 import click
 
 from a2perf.errors import UserError
+from tests.commands import run_command
 
 _BLOCK = re.compile(
     r"^<!-- setup:\n(?P<setup>.*?)^-->$"
@@ -175,10 +176,7 @@ def run(page: Path, folder: Path, variables: Mapping[str, str], *, having: Colle
 
 def _run(block: Block, folder: Path, variables: Mapping[str, str], page: str) -> str:
     command = ["python", "-c", block.text] if block.kind == "python" else ["bash", "-euo", "pipefail", "-c", block.text]
-    done = subprocess.run(
-        command, cwd=folder, env=dict(variables), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, f"{page}, line {block.line}:\n{block.text}\n{done.stdout}\n{done.stderr}"
+    done = run_command(command, folder, check=True, timeout=None, env=dict(variables), stdin=subprocess.DEVNULL)
     return done.stdout + done.stderr
 
 
@@ -248,7 +246,7 @@ def _parse(block: Block) -> None:
     if block.language == "python":
         compile(block.text, "block", "exec")
     elif block.language == "sh":
-        done = subprocess.run(["bash", "-n", "-c", block.text], capture_output=True, text=True, check=False)
+        done = run_command(["bash", "-n", "-c", block.text])
         if done.returncode:
             raise ValueError(done.stderr)
         for words in commands_of(block.text):

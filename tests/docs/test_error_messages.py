@@ -2,12 +2,12 @@
 
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.commands import run_command
 from tests.docs import documents
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "how_to" / "error_messages.md"
@@ -67,6 +67,6 @@ def test_message_is_printed(message: str, command: str, tmp_path: Path) -> None:
     variables = {**os.environ, **places, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     variables["A2PERF_OFFLINE"] = "1"
     words = ["bash", "-c", command]
-    done = subprocess.run(words, cwd=tmp_path, env=variables, check=False, capture_output=True, text=True)
+    done = run_command(words, tmp_path, env=variables)
     assert done.returncode in (1, 2)
     documents.expect(done.stdout + done.stderr, f"...{message}...", command)

@@ -7,8 +7,6 @@ import inspect
 import itertools
 import re
 import shlex
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +15,7 @@ import pytest
 
 from a2perf.cli import cli
 from a2perf.errors import UserError
+from tests.commands import run_a2perf
 from tests.docs import documents
 from tests.docs.test_code_blocks import ALL
 
@@ -143,9 +142,7 @@ def test_printed_commands_quote_their_variable_parts() -> None:
 
 @pytest.mark.parametrize("folder", ["an other", "quo'te", "dollar$HOME", "semi;colon"])
 def test_the_commands_that_init_prints_run_as_they_stand(folder: str, tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "a2perf", "init", folder], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
+    done = run_a2perf("init", folder, cwd=tmp_path, check=True)
     commands = [shlex.split(line) for line in done.stdout.partition("Next steps:")[2].splitlines() if line]
     assert [words[1] for words in commands] == ["check", "run", "report"]
     assert commands[0][2] == commands[1][3] == folder

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
+from tests.commands import run_command, run_python
 from tests.docs import documents
 from tests.shipped import shipped_domains
 
@@ -21,19 +21,17 @@ def _blocks(repository: Path, language: str) -> list[str]:
 def test_the_python_examples_run_and_print_the_score_that_the_page_shows(repository: Path, tmp_path: Path) -> None:
     block, registered = _blocks(repository, "python")
     shown, _ = _blocks(repository, "text")
-    done = subprocess.run([sys.executable, "-c", block], cwd=tmp_path, capture_output=True, text=True, check=True)
+    done = run_python(block, cwd=tmp_path, check=True)
     documents.expect(done.stdout, shown, "README.md")
     assert re.search(r"Return +500\n", shown)
-    subprocess.run([sys.executable, "-c", registered], cwd=tmp_path, capture_output=True, check=True)
+    run_python(registered, cwd=tmp_path, check=True)
 
 
 def test_the_shell_example_ends_with_the_shown_score_and_a_report(repository: Path, tmp_path: Path) -> None:
     _, block = _blocks(repository, "sh")
     _, shown = _blocks(repository, "text")
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    done = subprocess.run(
-        ["bash", "-euc", block], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
-    )
+    done = run_command(["bash", "-euc", block], tmp_path, check=True, env=environment)
     documents.expect(done.stdout, shown, "README.md")
     assert (tmp_path / "my_submission" / "runs" / "first" / "report" / "index.html").is_file()
 

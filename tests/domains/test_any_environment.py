@@ -19,6 +19,7 @@ from a2perf.cli import main
 from a2perf.errors import ConfigError, RunFailed
 from a2perf.runs.bundles.bundle import write_manifest
 from a2perf.runs.bundles.inventory import read_manifest
+from tests.commands import bindings
 from tests.metrics.made_bundles import seal
 
 LANDER = '''
@@ -245,8 +246,7 @@ def test_what_cannot_run_is_one_sentence(words: list[str], text: str, minimal: P
 
 @pytest.mark.slow
 def test_an_environment_that_hangs_before_the_run_is_named(minimal: Path, capfd: Any) -> None:
-    limits = [word for binding in PATIENCE for word in ("--gin-bindings", binding)]
-    hangs = ["--env-id", "planted_envs:Lander-v0", "--env-kwargs", '{"fault": "hangs at once"}', *limits]
+    hangs = ["--env-id", "planted_envs:Lander-v0", "--env-kwargs", '{"fault": "hangs at once"}', *bindings(*PATIENCE)]
     assert status("run", "--submission", str(minimal), "--root-dir", "run", *hangs) == 2
     assert "Lander-v0 hangs: it has not returned for 25 s" in capfd.readouterr().err
 
@@ -263,7 +263,5 @@ def test_an_argument_that_create_domain_has_itself_is_refused(capsys: pytest.Cap
     with pytest.raises(ConfigError, match="env_kwargs: env_name is an argument of create_domain"):
         a2perf.evaluate(len, env="CartPole-v1", env_kwargs={"env_name": "reach-v3"})
     words = ["run", "--submission", ".", "--env-id", "CartPole-v1", "--env-kwargs", '{"env_name": "reach-v3"}']
-    with pytest.raises(SystemExit) as ended:
-        main(words)
-    assert ended.value.code == 2
+    assert status(*words) == 2
     assert "gymnasium.register('Own-v0', 'own_envs:make')" in capsys.readouterr().err

@@ -14,7 +14,8 @@ import pytest
 
 import a2perf
 from a2perf.domains import any_environment
-from tests.made_submissions import a2perf as command
+from tests.commands import bindings
+from tests.commands import run_a2perf as command
 from tests.made_submissions import policy, write_submission
 
 TANKS = """
@@ -60,12 +61,7 @@ gymnasium.make(given.env_id).reset(seed=given.seed)
 """
 NAMES = ("tank_envs:tanks/Tank-v0", "tank_envs:Tank-v1")
 IDS = ("tanks/Tank-v0", "Tank-v1")
-FEW = (
-    "--gin-bindings",
-    "Submission.num_inference_steps = 2",
-    "--gin-bindings",
-    "Submission.num_inference_episodes = 2",
-)
+FEW = bindings("Submission.num_inference_steps = 2", "Submission.num_inference_episodes = 2")
 
 
 @pytest.fixture(autouse=True)
@@ -88,8 +84,7 @@ def entry(tmp_path: Path) -> Path:
 
 
 def done(folder: Path, *words: object) -> str:
-    ended = command(*words, cwd=folder)
-    assert ended.returncode == 0, ended.stdout + ended.stderr
+    ended = command(*words, cwd=folder, check=True)
     return ended.stdout
 
 

@@ -12,9 +12,9 @@ import gymnasium
 import pytest
 
 import a2perf
-from a2perf.cli import main
 from a2perf.errors import ConfigError
 from a2perf.runs.bundles.inventory import read_manifest
+from tests.commands import bindings, call_a2perf, flags
 
 PACKAGE = '''
 import decimal, random, time
@@ -224,7 +224,7 @@ def test_a_limit_that_gymnasium_ignores_holds(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("env_id", ["Text-v0", "Numbered-v0", "odd/Unversioned", "Unversioned"])
-def test_the_command_line_plays_and_reproduces_it(env_id: str, minimal: Path, tmp_path: Path, capsys: Any) -> None:
+def test_the_command_line_plays_and_reproduces_it(env_id: str, minimal: Path, tmp_path: Path) -> None:
     (minimal / "inference.py").write_text(
         "def load_policy(env, **given):\n    env.action_space\n"
         "def preprocess_observation(observation):\n    return observation\n"
@@ -232,17 +232,14 @@ def test_the_command_line_plays_and_reproduces_it(env_id: str, minimal: Path, tm
     )
     name = f"odd_worlds:{env_id}"
     numbers = ("inference_steps = 5", "warmup_steps = 0", "inference_episodes = 2")
-    few = [word for number in numbers for word in ("--gin-bindings", f"Submission.num_{number}")]
+    few = bindings(*(f"Submission.num_{number}" for number in numbers))
     few += ["--gin-config", "inference.gin"]
     for words in (
         ("run", "--submission", str(minimal), "--root-dir", "runs/a", "--env-id", name, *few),
         ("score", "runs/a"),
         ("reproduce", "runs/a", "--submission", str(minimal), "--fail-on", "unchecked", "--trust-bundle"),
     ):
-        with pytest.raises(SystemExit) as ended:
-            main(list(words))
-        said = capsys.readouterr()
-        assert not ended.value.code, f"{words}: {said.out}{said.err}"
+        said = call_a2perf(*words, check=True)
     assert "CONFIRMED (bit-equal)" in said.out
 
 
@@ -253,42 +250,14 @@ def test_a_package_that_fails_while_it_is_imported_is_one_sentence(tmp_path: Pat
 
 
 @pytest.mark.parametrize("env_id", ["CartPole-v1", "Pendulum-v1", "CliffWalking-v1", "odd_worlds:odd/Plain-v0"])
-def test_the_template_trains_on_it_and_its_policy_is_evaluated(env_id: str, tmp_path: Path, capsys: Any) -> None:
+def test_the_template_trains_on_it_and_its_policy_is_evaluated(env_id: str, tmp_path: Path) -> None:
+    mine = flags(submission="mine", env_id=env_id, root_dir="runs/mine", allow_weaker=True)
     for words in (
         ("init", "mine", "--task", env_id),
-        (
-            "run",
-            "--submission",
-            "mine",
-            "--gin-config",
-            "training.gin",
-            "--env-id",
-            env_id,
-            "--root-dir",
-            "runs/mine",
-            "--participant-args",
-            "episodes=40",
-            "--allow-weaker",
-        ),
-        (
-            "run",
-            "--submission",
-            "mine",
-            "--gin-config",
-            "inference.gin",
-            "--env-id",
-            env_id,
-            "--root-dir",
-            "runs/mine",
-            "--gin-bindings",
-            "Submission.num_inference_steps = 5",
-            "--allow-weaker",
-        ),
+        ("run", *mine, *flags(gin_config="training.gin", participant_args="episodes=40")),
+        ("run", *mine, *flags(gin_config="inference.gin", gin_bindings="Submission.num_inference_steps = 5")),
     ):
-        with pytest.raises(SystemExit) as ended:
-            main(list(words))
-        said = capsys.readouterr()
-        assert not ended.value.code, f"{words}: {said.out}{said.err}"
+        call_a2perf(*words, check=True)
     assert a2perf.read_run("runs/mine/inference").mean_return is not None
 
 

@@ -15,7 +15,8 @@ from pathlib import Path
 import gymnasium
 import pytest
 
-from tests.made_submissions import a2perf as command
+from tests.commands import flags
+from tests.commands import run_a2perf as command
 from tests.made_submissions import policy, write_submission
 
 pytestmark = [pytest.mark.slow, pytest.mark.group("environments"), pytest.mark.timeout(1800)]
@@ -107,19 +108,8 @@ def test_returns_are_those_of_a_bare_loop_and_are_reproduced(package: str, tmp_p
     entry = write_submission(tmp_path / "entry", SAMPLES)
     kwargs = ARGUMENTS.get(package, {})
     ids = [f"{module}:{env_id}" for env_id in IDS[package]]
-    where = (
-        "--submission",
-        entry,
-        "--sandbox",
-        "process",
-        "--root-dir",
-        "runs",
-        *FEW,
-        "--env-kwargs",
-        json.dumps(kwargs),
-    )
-    done = command("run", *where, "--env-id", *ids, cwd=tmp_path, timeout=1500)
-    assert done.returncode == 0, done.stdout + done.stderr
+    where = flags(submission=entry, sandbox="process", root_dir="runs", env_kwargs=json.dumps(kwargs), env_id=ids)
+    command("run", *where, *FEW, cwd=tmp_path, timeout=1500, check=True)
     importlib.import_module(module)
     equal = 0
     for path in sorted(tmp_path.rglob("manifest.json")):

@@ -1,12 +1,10 @@
 """Titles of domains, tasks and environments: each registration has one, and unknown names are made readable."""
 
-import subprocess
-import sys
-
 import pytest
 
 from a2perf.domains import domain_title, domains, environment_title, task_summary, task_title
 from a2perf.domains.registry import all_environments
+from tests.commands import run_python
 
 
 def test_every_task_and_environment_has_a_title_and_a_description():
@@ -61,5 +59,4 @@ def test_descriptions_of_domains_load_no_heavy_library(work: str, heavy: set[str
         f"import sys\nfrom a2perf import domains\n{work}\n"
         f"heavy = {heavy | {'pybullet', 'numba'}} & set(sys.modules)\nassert not heavy, heavy"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    run_python(code, check=True)

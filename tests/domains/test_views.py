@@ -10,7 +10,7 @@ from a2perf.domains import view_title
 from a2perf.domains.registry import Domain, Task, domains, get_domain
 from a2perf.plugins import is_installed
 from a2perf.submission.evaluator.submitted.identity import RunTask
-from tests import made_submissions
+from tests.commands import run_a2perf
 
 VIEWS = [(domain, task) for domain in domains().values() for task in domain.tasks if task.view_of]
 
@@ -42,7 +42,7 @@ def test_websites_are_shown_as_arrays_unless_the_arguments_select_another_view()
 
 @pytest.mark.skipif(is_installed("a2perf-agents"), reason="a2perf-agents is installed")
 def test_a_view_of_a_distribution_that_is_not_installed_names_it(repository: Path, tmp_path: Path) -> None:
-    done = made_submissions.a2perf(
+    done = run_a2perf(
         "run", "--submission", str(repository / "examples" / "minimal"), "--task", "text_level_1", cwd=tmp_path
     )
     assert done.returncode == 2

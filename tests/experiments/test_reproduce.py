@@ -16,7 +16,8 @@ from a2perf.launch.interface import get_launcher
 from a2perf.runs import signing
 from a2perf.runs.reproduction import mark_of, place_of, read_reproduction
 from a2perf.submission.run_options import RunOptions
-from tests.made_submissions import TROT, gin, launch, policy, write_submission
+from tests.commands import flags, launch
+from tests.made_submissions import TROT, gin, policy, write_submission
 
 
 def write_agent(folder: Path, action: float) -> Path:
@@ -35,18 +36,8 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "Submission.num_inference_episodes = 2\nSubmission.time_participant_code = False\n"
         "Submission.record_frames = 0\nSubmission.sandbox = 'process'\n"
     )
-    done = launch(
-        "--submission",
-        folder / "agent",
-        "--gin-config",
-        gin,
-        "--root-dir",
-        folder / "runs" / "seed_0",
-        "--task",
-        TROT,
-        cwd=folder,
-    )
-    assert done.returncode == 0, done.stderr
+    given = flags(submission=folder / "agent", gin_config=gin, root_dir=folder / "runs" / "seed_0", task=TROT)
+    launch(*given, cwd=folder, check=True)
     return folder
 
 
@@ -99,27 +90,18 @@ def test_a_deterministic_evaluation_is_bit_equal_and_the_verdict_is_signed_and_k
 def test_flags_of_the_recorded_command_are_repeated(recorded: Path, tmp_path: Path) -> None:
     """Flags are not in the gin configuration, only in the settings of the manifest."""
     base, limit = tmp_path / "flags", 900_000_000
-    done = launch(
-        "--submission",
-        recorded / "agent",
-        "--gin-config",
-        recorded / "run.gin",
-        "--root-dir",
-        base / "runs" / "seed_0",
-        "--task",
-        TROT,
-        "--repeats",
-        2,
-        "--memory-limit-bytes",
-        limit,
-        "--run-time-limit-s",
-        500,
-        "--concurrent-episodes",
-        2,
-        "--allow-weaker",
-        cwd=tmp_path,
+    given = flags(
+        submission=recorded / "agent",
+        gin_config=recorded / "run.gin",
+        root_dir=base / "runs" / "seed_0",
+        task=TROT,
+        repeats=2,
+        memory_limit_bytes=limit,
+        run_time_limit_s=500,
+        concurrent_episodes=2,
+        allow_weaker=True,
     )
-    assert done.returncode == 0, done.stderr
+    launch(*given, cwd=tmp_path, check=True)
     weaker = RunOptions.of(sandbox="process", allow_weaker=True)  # a record cannot ask for it
     (verdict,) = repeat(base, tmp_path / "out", options=weaker).verdicts
     assert (verdict.verdict, verdict.method) == ("CONFIRMED", "bit-equal")
@@ -166,8 +148,7 @@ def test_an_unseeded_policy_plays_the_episodes_that_were_asked_for_and_is_compar
     write_submission(tmp_path / "agent", policy(load="return env.action_space", infer=infer))
     (tmp_path / "run.gin").write_text(gin(TROT, num_inference_episodes=3, num_inference_steps=0, sandbox="process"))
     words = ["--submission", tmp_path / "agent", "--gin-config", tmp_path / "run.gin"]
-    done = launch(*words, "--root-dir", tmp_path / "runs" / "seed_0", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    launch(*words, "--root-dir", tmp_path / "runs" / "seed_0", cwd=tmp_path, check=True)
     (verdict,) = repeat(tmp_path, tmp_path / "out", episodes=5).verdicts
     assert (verdict.method, verdict.equal_episodes) == ("statistical", 0)
     assert [run.seeds for run in verdict.runs] == ["recorded", "fresh"]

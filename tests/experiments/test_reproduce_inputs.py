@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 import a2perf
-from a2perf.cli import main
 from a2perf.errors import ConfigError
 from a2perf.experiments.reproduce.rebuild import ReproduceRequest, fresh_seeds, rebuild
 from a2perf.experiments.reproduce.selection import find_bundles, sample
@@ -19,14 +18,9 @@ from a2perf.runs.reproduction import ChangedCondition, Reproduction, place_of, w
 from a2perf.runs.signing import manifest_sha256
 from a2perf.submission.evaluator.submitted.folder_content import identify_submission
 from a2perf.submission.run_options import RunOptions
+from tests.commands import call_a2perf
 from tests.made_submissions import TOY, gin, policy, write_submission
 from tests.metrics import made_bundles
-
-
-def status_of(words: list[str]) -> object:
-    with pytest.raises(SystemExit) as ended:
-        main(words)
-    return ended.value.code
 
 
 def test_a_sample_is_seeded_and_stated_as_a_share_or_a_number(tmp_path: Path) -> None:
@@ -81,12 +75,13 @@ def test_a_vanished_environment_and_submission_are_named(tmp_path: Path) -> None
     assert any("give its folder: --submission DIR" in text for text in missing)
 
 
-def test_a_forged_bundle_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_forged_bundle_is_refused(tmp_path: Path) -> None:
     bundle = made_bundles.write_inference(tmp_path / "R", 3)
     rollouts = bundle / "metrics" / "rollouts.json"
     rollouts.write_text(rollouts.read_text().replace("1", "2", 1))
-    assert status_of(["reproduce", str(tmp_path / "R"), "-o", str(tmp_path / "out"), "--fail-on", "refuted"]) == 1
-    assert "REFUSED: it was changed after the run: metrics/rollouts.json was changed" in capsys.readouterr().out
+    status, out, _ = call_a2perf("reproduce", tmp_path / "R", "-o", tmp_path / "out", "--fail-on", "refuted")
+    assert status == 1
+    assert "REFUSED: it was changed after the run: metrics/rollouts.json was changed" in out
 
 
 @pytest.mark.parametrize(
@@ -99,12 +94,11 @@ def test_a_forged_bundle_is_refused(tmp_path: Path, capsys: pytest.CaptureFixtur
         (["--key", "nowhere.key"], "the key nowhere.key cannot be read"),
     ],
 )
-def test_wrong_words_exit_with_2(
-    words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_wrong_words_exit_with_2(words: list[str], message: str, tmp_path: Path) -> None:
     made_bundles.write_inference(tmp_path / "R", 3)
-    assert status_of(["reproduce", str(tmp_path / "R"), "-o", str(tmp_path / "out"), *words]) == 2
-    assert message in capsys.readouterr().err
+    status, _, err = call_a2perf("reproduce", tmp_path / "R", "-o", tmp_path / "out", *words)
+    assert status == 2
+    assert message in err
 
 
 def verdict_on(bundle: Path, **given: Any) -> Reproduction:
@@ -222,5 +216,5 @@ def test_every_limit_has_an_upper_bound(name: str, tmp_path: Path, capfd: pytest
     write_submission(tmp_path / "agent", policy())
     (tmp_path / "run.gin").write_text(gin(TOY, **{name: 10**9}))
     words = ["run", "--submission", str(tmp_path / "agent"), "--gin-config", str(tmp_path / "run.gin")]
-    assert status_of([*words, "--root-dir", str(tmp_path / "runs")]) == 2
+    assert call_a2perf(*words, "--root-dir", tmp_path / "runs").status == 2
     assert f"Submission.{name} = 1e+09 is not valid" in capfd.readouterr().err

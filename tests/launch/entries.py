@@ -8,8 +8,9 @@ import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.commands import command
 from tests.launch.kill_forms import bundles, result_of
-from tests.made_submissions import TOY, command, gin, policy, write_submission
+from tests.made_submissions import TOY, gin, policy, write_submission
 from tests.waiting import Child, until
 
 KILL = """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from a2perf.sandbox import strongest_level
+from tests.commands import flags, run_a2perf
 from tests.made_submissions import IDLE, TOY, WEB, gin, policy, write_submission
 
 STEPS = 20
@@ -85,18 +85,9 @@ class Form:
 
 
 _LAUNCH = ("run", "--submission", "{place}/entry", "--root_dir", "{place}/root", "--gin_config")
-_SUBMIT = (
-    "submit",
-    "{place}/entry",
-    "-o",
-    "{place}/root",
-    "--protocol",
-    "v1-small",
-    "--task",
-    "toy_macro_stdcell",
-    "--quick",
-    "--no-generalization",
-)
+_QUICKLY = flags(protocol="v1-small", task="toy_macro_stdcell", quick=True, no_generalization=True)
+_SUBMIT = ("submit", "{place}/entry", "-o", "{place}/root", *_QUICKLY)
+_ENTRANTS = ("--submission", "{place}/entry", "--submission", "{place}/second")
 
 FORMS = (
     Form("train", "run", (*_LAUNCH, "{place}/train.gin"), single=True, retry_failed=""),
@@ -109,18 +100,7 @@ FORMS = (
     Form(
         "competition",
         "two entrants",
-        (
-            "competition",
-            "run",
-            "{place}/cup",
-            "--submission",
-            "{place}/entry",
-            "--submission",
-            "{place}/second",
-            "--allow-weaker",
-            "--workers",
-            "2",
-        ),
+        ("competition", "run", "{place}/cup", *_ENTRANTS, "--allow-weaker", "--workers", "2"),
         root="cup/runs",
         takes_level=False,
     ),
@@ -130,28 +110,9 @@ KINDS = tuple(dict.fromkeys(form.kind for form in FORMS))
 
 def found_competition(folder: Path, environment: Mapping[str, str]) -> None:
     """Creates a competition, a copy of which each round runs: its secrets are random."""
-    argv = [
-        sys.executable,
-        "-m",
-        "a2perf",
-        "competition",
-        "init",
-        str(folder),
-        "--domain",
-        "circuit_training",
-        "--held-out",
-        "1",
-        "--episodes",
-        "5",
-        "--set",
-        "latency_steps=5",
-        "--seed",
-        "0",
-        "--no-train",
-        "--set",
-        f"sandbox={strongest_level()}",
-    ]
-    subprocess.run(argv, env=environment, check=True, capture_output=True, timeout=300)
+    given = flags(domain="circuit_training", held_out=1, episodes=5, seed=0, no_train=True, set="latency_steps=5")
+    sandbox = flags(set=f"sandbox={strongest_level()}")
+    run_a2perf("competition", "init", folder, *given, *sandbox, check=True, env=environment)
 
 
 def write_place(place: Path, form: Form, cup: Path) -> None:

@@ -31,6 +31,7 @@ from a2perf.runs.bundles.attempts import OUT_OF_REACH
 from a2perf.sandbox import available_levels, strongest_level
 from a2perf.sandbox.limits import oom_kills
 from a2perf.submission.evaluator.seed_secret import VARIABLE
+from tests.commands import run_command
 from tests.launch import kill_checks
 from tests.launch.kill_checks import CHILD, EVALUATOR, LAUNCHER, PARTICIPANT, VICTIMS, Findings, Ledger, members
 from tests.launch.kill_forms import FORMS, KINDS, Form, found_competition, write_place
@@ -192,7 +193,7 @@ class Killer:
         for words in (["publish", "cup", "--yes", "-o", "site"], ["verify", "site"]):
             argv = [sys.executable, "-m", "a2perf", "competition", *words]
             environment = {**self._environment, "TMPDIR": str(place / "tmp")}
-            done = subprocess.run(argv, cwd=place, env=environment, capture_output=True, text=True, timeout=300)
+            done = run_command(argv, place, env=environment)
             if done.returncode != 0:
                 findings.wrong.append(f"competition {words[0]}: {done.stdout[-500:]}{done.stderr[-500:]}")
                 return

@@ -18,6 +18,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.commands import run_command
+
 NODES = ("alpha", "beta")
 _PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch", "squeue", "scontrol", "scancel", "sinfo")
 _START_S = 30.0
@@ -73,9 +75,7 @@ class SlurmCluster:
 
     def call(self, *command: str, may_fail: bool = False) -> str:
         """Runs a client program and returns what it printed."""
-        done = subprocess.run(
-            command, env={**os.environ, **self.environment}, capture_output=True, text=True, timeout=30
-        )
+        done = run_command(command, env={**os.environ, **self.environment}, timeout=30)
         assert may_fail or done.returncode == 0, f"{' '.join(command)}: {done.stderr}"
         return done.stdout
 

@@ -26,9 +26,10 @@ from a2perf.launch.run_spec import Resources, RunCommand, RunSpec
 from a2perf.records import FailureKind
 from a2perf.runs.pack import pack
 from a2perf.submission.run_options import RunOptions
+from tests.commands import run_a2perf
 from tests.launch.entries import Stage, write_entry, write_manifest
 from tests.launch.remains import leftovers, processes_of
-from tests.made_submissions import TOY, a2perf, gin
+from tests.made_submissions import TOY, gin
 from tests.waiting import until
 
 
@@ -343,7 +344,7 @@ def test_status_tells_what_died_from_what_runs(tmp_path: Path) -> None:
     stage = Stage(tmp_path, ("--gin_config", "training.gin", "--num-seeds", "2", "--workers", "1"))
     stage.environment["A2PERF_FAULT_POINT"] = "launcher: running"
     assert stage.run()[0] == -signal.SIGKILL
-    done = a2perf("status", stage.root, "--json", cwd=tmp_path)
+    done = run_a2perf("status", stage.root, "--json", cwd=tmp_path)
     assert done.returncode == 3, done.stderr
     assert [run["state"] for run in json.loads(done.stdout)["runs"]] == ["lost", "queued"]
 

@@ -18,6 +18,7 @@ from a2perf.launch import ExitStatus, RunCommand
 from a2perf.launch.local import LocalJob, LocalLauncher
 from a2perf.runs.bundles.process_identity import ProcessIdentity
 from tests.api.evaluate_runs import BINDINGS, TASK, write_submission
+from tests.commands import flags
 from tests.waiting import Child, until
 
 SLOW = """
@@ -27,26 +28,10 @@ def load_policy(env):
 """
 
 
-def _command(folder: Path, root: Path, *flags: str) -> RunCommand:
-    given = [word for binding in BINDINGS for word in ("--extra-gin-bindings", binding)]
-    return RunCommand.evaluator(
-        [
-            "--submission",
-            str(folder),
-            "--gin-config",
-            "inference.gin",
-            "--root-dir",
-            str(root),
-            "--task",
-            TASK,
-            "--sandbox",
-            "process",
-            *given,
-            *flags,
-        ],
-        name=root.name,
-        log=root.with_suffix(".log"),
-    )
+def _command(folder: Path, root: Path, *more: str) -> RunCommand:
+    given = flags(submission=folder, gin_config="inference.gin", root_dir=root, task=TASK, sandbox="process")
+    words = [*given, *flags(extra_gin_bindings=BINDINGS), *more]
+    return RunCommand.evaluator(words, name=root.name, log=root.with_suffix(".log"))
 
 
 def _ended(job: LocalJob) -> ExitStatus:

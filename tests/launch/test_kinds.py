@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from a2perf.cli import main
 from a2perf.errors import ConfigError
 from a2perf.experiments.kinds import kind_names, plan_kind
+from tests.commands import call_a2perf
 from tests.installed_package import install
 
 _MODULE = """
@@ -38,17 +38,10 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(tmp_path, monkeypatch, "kind_of_a_package", _MODULE, _POINTS)
 
 
-def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as ended:
-        main(["experiment", *map(str, arguments)])
-    out, err = capsys.readouterr()
-    return int(ended.value.code or 0), out, err
-
-
-def test_a_kind_runs_and_resumes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(capsys) == (0, "lengths\nmissing\nnumber\n", "")
+def test_a_kind_runs_and_resumes(tmp_path: Path) -> None:
+    assert call_a2perf("experiment") == (0, "lengths\nmissing\nnumber\n", "")
     root = tmp_path / "experiment"
-    code, out, _ = run(capsys, "lengths", "--root-dir", root, "-o", "values=3:5")
+    code, out, _ = call_a2perf("experiment", "lengths", "--root-dir", root, "-o", "values=3:5")
     assert code == 0
     assert f"2 of 2 runs finished in {root}" in out
     assert [line.split()[:3] for line in out.splitlines()[:3]] == [
@@ -56,7 +49,7 @@ def test_a_kind_runs_and_resumes(tmp_path: Path, capsys: pytest.CaptureFixture[s
         ["3", "1", "1"],
         ["5", "1", "1"],
     ]
-    code, out, _ = run(capsys, "lengths", "--root-dir", root, "-o", "values=3:5:7", "--json")
+    code, out, _ = call_a2perf("experiment", "lengths", "--root-dir", root, "-o", "values=3:5:7", "--json")
     assert (code, json.loads(out)["counts"]["finished"]) == (0, 3)
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from a2perf.runs.bundles.bundle import validate
+from tests.commands import run_a2perf
 from tests.launch.entries import Stage
-from tests.made_submissions import a2perf
 
 _ODD = "Übung mit Leerzeichen & $HOME 'ä' [x]"
 
@@ -23,6 +23,5 @@ def test_a_path_with_spaces_umlauts_and_signs_of_the_shell(tmp_path: Path) -> No
     assert len(bundles) == 2
     assert [problem for bundle in bundles for problem in validate(bundle)] == []
     report = tmp_path / _ODD / "report ü"
-    done = a2perf("report", stage.root, "-o", report, cwd=stage.folder)
-    assert done.returncode == 0, done.stderr
+    run_a2perf("report", stage.root, "-o", report, cwd=stage.folder, check=True)
     assert list(report.rglob("*.html"))

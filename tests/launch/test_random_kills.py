@@ -13,6 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.commands import run_command
 from tests.launch import kill_checks, random_kills, remains
 from tests.launch.kill_checks import Findings, Ledger
 from tests.launch.kill_forms import FORMS, KINDS, write_place
@@ -43,7 +44,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Ledger:
     write_place(place, form, place)
     environment = {**os.environ, "TMPDIR": str(place / "tmp"), random_kills.VARIABLE: str(place / "seed_secret")}
     argv = form.argv(place, random_kills.strongest_level())
-    subprocess.run(argv, cwd=place, env=environment, check=True, capture_output=True, timeout=400)
+    run_command(argv, place, check=True, env=environment, timeout=400)
     ledger = Ledger(place, form)
     ledger.note()
     return ledger

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import textwrap
 import threading
@@ -18,6 +17,7 @@ from a2perf.launch import ExitStatus, Queue, Resources, RunCommand, RunEvent, St
 from a2perf.launch.local import LocalLauncher
 from a2perf.launch.run_spec import RunSpec
 from a2perf.runs.bundles.process_identity import ProcessIdentity
+from tests.commands import run_python
 from tests.launch.remains import processes_of
 from tests.launch.waiting import end_of
 from tests.waiting import Child, until
@@ -121,7 +121,7 @@ def test_a_job_ends_with_its_launcher_even_by_sigkill(tmp_path: Path) -> None:
         time.sleep(0.01)
     os.kill(os.getpid(), 9)
     """
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code), str(tmp_path)], timeout=300)
+    done = run_python(code, str(tmp_path))
     assert done.returncode == -signal.SIGKILL
     assert (tmp_path / "here").exists()
     until(lambda: not processes_of(tmp_path))

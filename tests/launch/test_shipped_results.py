@@ -23,7 +23,7 @@ from a2perf.runs.bundles.files import files_of
 from a2perf.runs.bundles.inventory import read_manifest
 from a2perf.storage import parse_record
 from a2perf.stranger_files import Kind
-from tests.made_submissions import a2perf
+from tests.commands import run_a2perf
 
 SHIPPED = Path(__file__).resolve().parents[2] / "results" / "recorded"
 PACKED = sorted(SHIPPED.glob("*/*.zip"))
@@ -161,8 +161,7 @@ def test_a_drawn_record_repeats(domain: str, tmp_path: Path) -> None:
     drawn = random.SystemRandom().randrange(10_000)  # the sample's number is in the output of a failure
     packed = [SHIPPED / domain / f"{name}.zip" for name in RIVALS[domain]]
     words = ("reproduce", *packed, "--submission", EXAMPLES, "--sample", f"2:{drawn}", "--fail-on", "unchecked")
-    run = a2perf(*words, "--json", "-o", tmp_path / "again", cwd=tmp_path)
-    assert run.returncode == 0, f"sample {drawn}\n{run.stdout}{run.stderr}"
+    run_a2perf(*words, "--json", "-o", tmp_path / "again", cwd=tmp_path, check=True)
     found = [json.loads(path.read_bytes()) for path in (tmp_path / "again").rglob("*.reproduction.json")]
     assert len(found) == 2
     for one in found:

@@ -28,7 +28,8 @@ from a2perf.storage import read_record, write_json, write_record
 from a2perf.submission.evaluator.playing.seeds import spawn_seeds
 from a2perf.submission.evaluator.submitted.folder_content import identify_submission
 from a2perf.submission.run_options import RunOptions
-from tests.made_submissions import a2perf, policy, write_submission
+from tests.commands import flags, run_a2perf
+from tests.made_submissions import policy, write_submission
 from tests.metrics import made_bundles as made
 
 PROTOCOL = protocols.load("v1")
@@ -419,23 +420,9 @@ def test_command_runs_a_protocol_for_real_and_counts_a_crash(folder, tmp_path) -
     broken = spawn_seeds(2, "participant", 1)[0]
     submission = folder(inference=RANDOM.replace("{broken}", str(broken)))
     out = tmp_path / "out"
-    given = (
-        "submit",
-        submission,
-        "--task",
-        TOY,
-        "--quick",
-        "--no-generalization",
-        "--track",
-        "fixed_samples",
-        "--workers",
-        2,
-        "-o",
-        out,
-        "--json",
-        "--public-seeds",
-    )
-    done = a2perf(*given, cwd=tmp_path, timeout=900)
+    how = flags(task=TOY, quick=True, no_generalization=True, track="fixed_samples", workers=2, public_seeds=True)
+    given = ("submit", submission, *how, "-o", out, "--json")
+    done = run_a2perf(*given, cwd=tmp_path, timeout=900)
     assert done.returncode == 1, done.stderr
     record = json.loads(done.stdout)
     assert record["track"] == "fixed_samples"
@@ -453,7 +440,7 @@ def test_command_runs_a_protocol_for_real_and_counts_a_crash(folder, tmp_path) -
     first = next(run for run in record["runs"] if run["seed"] == 1 and run["mode"] == "inference")
     assert first["normalised"] == pytest.approx(float(task.normalise(np.mean(returns))))
     manifests = {path: path.read_bytes() for path in sorted(out.rglob("manifest.json"))}
-    again = a2perf(*given, cwd=tmp_path)
+    again = run_a2perf(*given, cwd=tmp_path)
     assert again.returncode == 1
     assert json.loads(again.stdout) == record
     assert {path: path.read_bytes() for path in sorted(out.rglob("manifest.json"))} == manifests
@@ -464,7 +451,7 @@ def test_a_missing_package_of_this_host_is_found_before_a_run_counts(folder, tmp
     (tmp_path / "without" / "sitecustomize.py").write_text("import sys\nsys.modules['pybullet'] = None\n")
     without = {**os.environ, "PYTHONPATH": str(tmp_path / "without")}
     given = ("submit", folder(), "--quick", "-o", tmp_path / "out", "--task", PACE)
-    done = a2perf(*given, cwd=tmp_path, env=without)
+    done = run_a2perf(*given, cwd=tmp_path, env=without)
     assert done.returncode == 2
     assert done.stderr.splitlines()[0] == (
         "a2perf: QuadrupedLocomotion-DogPace-v0 needs packages that are not installed on this host: pybullet"

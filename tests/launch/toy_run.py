@@ -6,7 +6,8 @@ import json
 import os
 from pathlib import Path
 
-from tests.made_submissions import TOY, gin, launch, policy, write_submission
+from tests.commands import launch
+from tests.made_submissions import TOY, gin, policy, write_submission
 
 POLICY = policy(infer="return int(observation['mask'].argmax())")
 GIN = gin(TOY, num_inference_steps=5, num_warmup_steps=1, num_inference_episodes=2, record_frames=0)
@@ -24,8 +25,7 @@ def check_same_returns(folder: Path, launcher: str, options: str = "") -> None:
     returns = {}
     for name, further in {"local": "", launcher: f":{options}" if options else ""}.items():
         given = ("--submission", toy_submission(folder), "--gin_config", "inference.gin", "--root_dir", folder / name)
-        done = launch(*given, "--launcher", f"{name}{further}", cwd=folder, env=dict(os.environ))
-        assert done.returncode == 0, done.stdout + done.stderr
+        done = launch(*given, "--launcher", f"{name}{further}", cwd=folder, env=dict(os.environ), check=True)
         assert "2 episodes" in done.stdout + done.stderr
         rollouts = json.loads((folder / name / "inference" / "metrics" / "rollouts.json").read_text())
         returns[name] = [episode["episode_return"] for episode in rollouts["episodes"]]

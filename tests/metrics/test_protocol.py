@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
@@ -18,6 +17,7 @@ from a2perf.errors import UserError
 from a2perf.metrics import protocol as protocols
 from a2perf.runs.packed.packed_archive import unpack
 from a2perf.submission.evaluator.playing.seeds import spawn_seeds
+from tests.commands import run_a2perf, run_command
 
 HOUSE = Path(__file__).resolve().parents[2]
 SHA256 = {
@@ -210,8 +210,7 @@ def test_a_result_recorded_under_v1_keeps_its_scale_and_names_the_floor(tmp_path
 @pytest.mark.slow
 def test_cheap_references_come_out_again() -> None:
     command = [sys.executable, "results/references.py", "toy_macro_stdcell", "difficulty_level_1_num_websites_1"]
-    done = subprocess.run(command, cwd=HOUSE, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = run_command(command, HOUSE, check=True)
     lines = [line for line in done.stdout.splitlines() if line.endswith("  as stored")]
     assert len(lines) > 20
 
@@ -228,6 +227,5 @@ def test_command_shows_a_protocol_and_its_tasks() -> None:
 
 
 def _a2perf(*arguments: str) -> str:
-    done = subprocess.run([sys.executable, "-m", "a2perf", *arguments], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    done = run_a2perf(*arguments, check=True)
     return done.stdout

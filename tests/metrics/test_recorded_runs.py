@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from a2perf.cli import main
 from a2perf.metrics.registry import score
 from a2perf.metrics.runs_in_mode import ScoredRuns
 from a2perf.records import RunState, SubmissionInfo, TaskView
@@ -19,6 +18,7 @@ from a2perf.runs.seed_groups import differing, seed_key
 from a2perf.runs.stores.finding import fingerprint_of
 from a2perf.runs.submission_info import info_of
 from a2perf.storage import write_json
+from tests.commands import call_a2perf
 from tests.metrics import event_bytes as made
 from tests.metrics import made_bundles
 
@@ -114,18 +114,15 @@ def test_clock_that_runs_backwards_is_stated(tmp_path: Path):
 # --- trainers' logs and tables ----------------------------------------------------------------------------------------
 
 
-def test_a_second_table_of_returns_in_a_bundle_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_second_table_of_returns_in_a_bundle_is_named(tmp_path: Path):
     bundle = made_bundles.write_train(tmp_path / "agent", 1, events=False)
     (bundle / "artifacts" / "second").mkdir()
     (bundle / "artifacts" / "second" / "progress.csv").write_text("env_steps,mean_return\n0,100.0\n100,100.0\n")
     made_bundles.seal(bundle)
-    with pytest.raises(SystemExit) as ended:
-        main(["score", str(tmp_path)])
-    assert ended.value.code == 0
     assert (
         "artifacts/progress.csv counts, artifacts/second/progress.csv with the same column does not; log one training "
         "run to one file"
-    ) in " ".join(capsys.readouterr().out.split())
+    ) in " ".join(call_a2perf("score", tmp_path, check=True).out.split())
 
 
 def test_monitors_of_several_environments_are_one_curve_in_order_of_time(tmp_path: Path):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ast
-import subprocess
-import sys
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -19,6 +17,7 @@ from a2perf.metrics import registry
 from a2perf.metrics.definition import metric
 from a2perf.metrics.values import Lead, MetricValue
 from a2perf.runs.run import Run
+from tests.commands import run_python
 from tests.installed_package import install
 from tests.metrics.made_runs import runs_of
 
@@ -112,7 +111,7 @@ def test_enums_work_from_a_gin_file(tmp_path: Path) -> None:
         "gin.parse_config('chosen.wanted = [%ReliabilityMetrics.IqrAcrossRuns, %SystemMetrics.TRAINING_TIME]')\n"
         "print([metric.name for metric in registry.select(chosen())])\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=False)
+    done = run_python(code, cwd=tmp_path)
     assert done.stdout.strip() == "['IqrAcrossRuns', 'wall_clock', 'cpu_time']", done.stderr[-2000:]
 
 

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.commands import run_command
+
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "action.sh"
 MARKER = "<!-- a2perf ci a2perf-verdict -->"
 
@@ -33,14 +35,7 @@ class Workflow:
 
     def step(self, part: str, **inputs: str) -> subprocess.CompletedProcess[str]:
         given = {f"A2PERF_ACTION_{name.upper()}": value for name, value in {**DEFAULTS, **inputs}.items()}
-        return subprocess.run(
-            ["bash", str(SCRIPT), part],
-            cwd=self.folder / "work",
-            env={**self.variables, **given},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        return run_command(["bash", str(SCRIPT), part], self.folder / "work", env={**self.variables, **given})
 
     def uploaded(self) -> None:
         """Copies the verdict to where the second job downloads it."""

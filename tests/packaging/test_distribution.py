@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 import tarfile
 import time
@@ -17,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from a2perf.domains.registry import domains
+from tests.commands import flags, run_command
 from tests.participants import make_participant
 
 IGNORED = shutil.ignore_patterns(
@@ -43,17 +43,8 @@ def built(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Built:
         return IGNORED(place, names) | ({"runs"} if Path(place) == repository else set())
 
     shutil.copytree(repository, folder / "source", ignore=ignored, symlinks=True)
-    command = [
-        sys.executable,
-        "-m",
-        "build",
-        "--no-isolation",
-        "--outdir",
-        str(folder / "dist"),
-        str(folder / "source"),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    given = flags(no_isolation=True, outdir=folder / "dist")
+    run_command([sys.executable, "-m", "build", *given, folder / "source"], check=True)
     (wheel,), (sdist,) = (folder / "dist").glob("*.whl"), (folder / "dist").glob("*.tar.gz")
     with zipfile.ZipFile(wheel) as archive:
         wheel_names = frozenset(archive.namelist())
@@ -127,11 +118,10 @@ def _extras(repository: Path) -> dict[str, list[str]]:
 def _fresh(folder: Path, environment: Mapping[str, str], *requirements: str) -> tuple[Path, float, int]:
     """Makes an environment with pip alone; returns its interpreter, the seconds it took, and its bytes."""
     started = time.monotonic()
-    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True, env=environment)
+    run_command([sys.executable, "-m", "venv", str(folder)], check=True, env=environment)
     python = folder / "bin" / "python"
     command = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *requirements]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    run_command(command, check=True, timeout=None, env=environment)
     seconds = time.monotonic() - started
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
     return python, seconds, size
@@ -177,10 +167,7 @@ def test_extra_resolves_alone_and_runs_an_episode(
     environment = _own(real_environment, tmp_path)
     python, seconds, size = _fresh(tmp_path / "venv", environment, f"{built.wheel}[{extra}]")
     print(f"\n{extra}: {seconds:.0f} s, {size / 1e6:.0f} MB")
-    done = subprocess.run(
-        [str(python), "-c", EPISODE, extra], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    done = run_command([str(python), "-c", EPISODE, extra], tmp_path, check=True, env=environment)
     own = [domain for domain in domains().values() if domain.extra]  # installed distributions bring more
     domains_of = [domain for domain in own if extra in (domain.extra, "all")]
     assert f"played {len(domains_of)}" in done.stdout
@@ -208,10 +195,7 @@ def test_wheel_outside_the_checkout_does_the_whole_job(
         "a2perf demo --output runs/demo --train-seconds 5",
     )
     for command in commands:
-        done = subprocess.run(
-            ["bash", "-c", command], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+        run_command(["bash", "-c", command], tmp_path, check=True, timeout=None, env=environment)
     assert (tmp_path / "runs" / "report" / "index.html").is_file()
     assert (tmp_path / "runs" / "demo" / "report" / "index.html").is_file()
 
@@ -226,7 +210,7 @@ def test_participant_process_works_at_the_lower_bounds(
     python, _, _ = _fresh(
         tmp_path / "venv", real_environment, "--requirement", str(repository / "requirements-lower.txt")
     )
-    subprocess.run(
+    run_command(
         [str(python), "-m", "pip", "install", "--quiet", "--no-deps", str(built.wheel)],
         check=True,
         env=dict(real_environment),

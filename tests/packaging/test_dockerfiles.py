@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -16,6 +15,7 @@ from types import ModuleType
 import pytest
 
 from a2perf.domains import get_domain
+from tests.commands import run_command
 from tests.scripts import load_script
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,13 +34,7 @@ _ENGINES = {"quadruped_locomotion": [pytest.mark.group("pybullet")]}
 @pytest.mark.parametrize("name", [pytest.param(name, marks=_ENGINES.get(name, ())) for name in BUILT_IN[:2]])
 def test_the_step_that_compiles_kernels_runs(name: str, tmp_path: Path) -> None:
     (words,) = re.findall(r"install\.sh --kernels (\S+)", (DOCKER / f"{name}.Dockerfile").read_text())
-    done = subprocess.run(
-        [sys.executable, str(DOCKER / "compile_kernels.py"), words],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=tmp_path,
-    )
+    done = run_command([sys.executable, str(DOCKER / "compile_kernels.py"), words], tmp_path, check=True)
     assert "no kernels" not in done.stdout
 
 
@@ -55,7 +49,7 @@ _LOCKED = [pytest.param(name, marks=pytest.mark.group("pybullet") if "quadruped"
 @pytest.mark.parametrize("name", _LOCKED)  # the lock is for 3.11: newer Pythons have another engine for the robot
 def test_the_lock_has_every_package_of_an_image_and_no_test_tool(name: str, module: ModuleType) -> None:
     command = [sys.executable, str(DOCKER / "pinned.py"), str(ROOT), get_domain(name).extra]
-    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    printed = run_command(command, check=True).stdout
     names = set(module.entries(printed))
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     wanted = [*project["dependencies"], *project["optional-dependencies"][get_domain(name).extra]]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
+
+from tests.commands import run_command
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -22,14 +23,7 @@ def test_another_python_is_refused_before_anything_is_installed(tmp_path: Path, 
     other.chmod(0o755)
     # the suite itself may have been started by make, which hands its options and level on
     environment = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL")}
-    done = subprocess.run(
-        ["make", f"PYTHON={other}", ".venv/.installed"],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_command(["make", f"PYTHON={other}", ".venv/.installed"], tmp_path, env=environment)
     assert done.returncode == 2
     assert f"{other} is not CPython 3.11" in done.stdout
     assert len(done.stdout.splitlines()) == 1

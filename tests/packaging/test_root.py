@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
+
+from tests.commands import run_command
 
 EXPECTED = {
     # what the project is and how to join
@@ -54,7 +55,7 @@ def tracked(repository: Path) -> list[str]:
     if not (repository / ".git").exists():
         pytest.skip("this is not a git checkout")
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    names = subprocess.run(command, cwd=repository, capture_output=True, text=True, check=True).stdout.split("\0")
+    names = run_command(command, repository, check=True).stdout.split("\0")
     return [name for name in names if name and (repository / name).exists()]
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from docs.building.budget import ENGINES
+from tests.commands import run_command
 
 SUITE = (
     "api",
@@ -66,15 +67,7 @@ def run(folder: Path, repository: Path) -> Callable[..., subprocess.CompletedPro
     (packages / "platform.pth").write_text("\n".join([str(tree), *site.getsitepackages()]))
 
     def run(*words: str, timeout: int = 300, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [str(python / "bin" / "python"), *words],
-            cwd=tree,
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            check=False,
-            env=env,
-        )
+        return run_command([str(python / "bin" / "python"), *words], tree, timeout=timeout, env=env)
 
     return run
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 import yaml
 
 from a2perf import __version__
+from tests.commands import run_command
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
@@ -82,10 +82,7 @@ def test_publishing_needs_no_stored_token() -> None:
 
 def test_hooks_are_local_and_their_programs_are_installed() -> None:
     path = ROOT / ".pre-commit-config.yaml"
-    done = subprocess.run(
-        [sys.executable, "-m", "pre_commit", "validate-config", str(path)], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout
+    run_command([sys.executable, "-m", "pre_commit", "validate-config", str(path)], check=True)
     (repository,) = read(path)["repos"]
     assert repository["repo"] == "local"
     for hook in repository["hooks"]:
@@ -110,9 +107,7 @@ def test_every_target_has_a_line_of_help() -> None:
     makefile = (ROOT / "Makefile").read_text()
     phony = re.search(r"^\.PHONY: ((?:.*\\\n)*.*)$", makefile, re.MULTILINE)
     assert phony
-    done = subprocess.run(
-        ["make", "--no-print-directory", "help"], cwd=ROOT, capture_output=True, text=True, check=True
-    )
+    done = run_command(["make", "--no-print-directory", "help"], ROOT, check=True)
     assert max(map(len, done.stdout.splitlines())) <= 110
     listed = {
         name for line in re.findall(r"^  ([a-z][\w, -]*?)  ", done.stdout, re.MULTILINE) for name in line.split(", ")

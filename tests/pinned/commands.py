@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tests.commands import Ended, call_a2perf, run_python
 from tests.pinned import condense
-from tests.pinned.executing import REPOSITORY, Done, execute, working_directory
 from tests.shipped_runs import copy_parts
 
+REPOSITORY = Path(__file__).resolve().parents[2]
 CONF = REPOSITORY / "compatibility" / "conf" / "performance"
 
 # leaves that a correct command always answers with the same value; of all others only the type is pinned
@@ -108,14 +107,13 @@ def _shape(value: Any, *kept: str) -> Any:
     return condense.shape(value, (*STABLE, *kept), BY_NAME)
 
 
-def _started(folder: Path, *arguments: object) -> Done:
+def _started(folder: Path, *arguments: object) -> Ended:
     """Runs ``a2perf ARGUMENTS`` as a process of its own, for what handles signals and starts participants."""
-    command = [sys.executable, "-c", "from a2perf.cli import main; main()", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=300, env=os.environ.copy())
-    return Done(done.returncode, done.stdout, done.stderr)
+    done = run_python("from a2perf.cli import main; main()", *arguments, cwd=folder)
+    return Ended(done.returncode, done.stdout, done.stderr)
 
 
-def _run(folder: Path, gin: str, *arguments: object) -> Done:
+def _run(folder: Path, gin: str, *arguments: object) -> Ended:
     return _started(folder, "run", "--submission", "entry", "--gin-config", gin, "--sandbox", "process", *arguments)
 
 
@@ -130,7 +128,7 @@ def bundles(folder: Path) -> dict[str, Any]:
     for mode in ("train", "inference", "generalization"):
         root = folder / "root" / mode
         done = _run(folder, f"{mode}.gin", "--root-dir", root, "--json")
-        assert done.status == 0, done.errors
+        assert done.status == 0, done.err
         found[mode] = {"files": _files(root, known)}
         found[mode]["answer"] = _folded(_shape(done.json()), known, f"{mode} answer")
     failed = _run(folder, "train.gin", "--root-dir", folder / "root" / "failed", "--participant-args", "fails=1")
@@ -189,21 +187,21 @@ def commands(folder: Path) -> dict[str, Any]:
     found: dict[str, Any] = {}
     known: dict[str, Any] = {}
 
-    def note(line: str, done: Done) -> None:
+    def note(line: str, done: Ended) -> None:
         assert line not in found
-        if "--json" in line and done.status in (0, 1, 3) and done.output.strip():
+        if "--json" in line and done.status in (0, 1, 3) and done.out.strip():
             answer = json.loads(_IN_PACKED.sub("/", json.dumps(done.json())))
             found[line] = {"status": done.status, "answer": _folded(_shape(answer), known, line)}
         else:
-            found[line] = [done.status, "prints" if done.output.strip() else "silent"]
+            found[line] = [done.status, "prints" if done.out.strip() else "silent"]
 
-    with working_directory(folder):
+    with contextlib.chdir(folder):
         for line in _STARTED.strip().splitlines():
             note(line, _started(folder, *line.split()))
         for line in _CALLED.strip().splitlines():
             words = [word.replace("CONF", str(CONF)) for word in line.split()]
-            done = execute(*words)
-            assert "Traceback" not in done.errors, (line, done.errors)
+            done = call_a2perf(*words)
+            assert "Traceback" not in done.err, (line, done.err)
             note(line, done)
     assert runs.is_dir()
     return found

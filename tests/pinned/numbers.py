@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 from pathlib import Path
 from typing import Any
 
 import a2perf
+from tests.commands import call_a2perf
 from tests.pinned.condense import signature
-from tests.pinned.executing import execute, working_directory
 from tests.shipped_runs import PARTS, copy_parts
 
 
@@ -25,7 +26,7 @@ def scores(folder: Path) -> dict[str, Any]:
     for part in (None, "learning"):
         source = copy_parts(folder / f"parts_{part}", PARTS if part is None else [part])
         profile = "corrected" if part is None else "a2perf"
-        document = execute("score", source, "-o", folder / profile, "--profile", profile, "--json").json()
+        document = call_a2perf("score", source, "-o", folder / profile, "--profile", profile, "--json").json()
         assert document == json.loads((folder / profile / "scores.json").read_text())
         for group in document["groups"]:
             label = f"{profile} {group['runs'][0]}"
@@ -61,8 +62,7 @@ def scores(folder: Path) -> dict[str, Any]:
 def report(folder: Path) -> dict[str, Any]:
     """The numbers of the report of the learning curves: JSON, CSV, and the names of its files."""
     source = copy_parts(folder / "runs", ["learning"])
-    done = execute("report", source, "-o", folder / "report", "--json")
-    document = done.json()
+    document = call_a2perf("report", source, "-o", folder / "report", "--json").json()
     assert document == json.loads((folder / "report" / "report.json").read_text())
     rows: dict[str, Any] = {}
     with (folder / "report" / "tables.csv").open(newline="") as stream:
@@ -103,7 +103,7 @@ def report(folder: Path) -> dict[str, Any]:
 def leaderboard(folder: Path) -> dict[str, Any]:
     """Boards, places and scores of two parts of the shipped results."""
     source = copy_parts(folder / "runs", ["learning", "quadruped_locomotion", "circuit_training"])
-    document = execute("leaderboard", source, "-o", folder / "site", "--no-reports", "--json").json()
+    document = call_a2perf("leaderboard", source, "-o", folder / "site", "--no-reports", "--json").json()
     boards: dict[str, Any] = {}
     for board in document["boards"]:
         rows = boards.setdefault(f"{board['task']} {board['track']} {board['protocol']} {board['provenance']}", [])
@@ -155,7 +155,7 @@ def comparisons(folder: Path) -> dict[str, Any]:
     store = copy_parts(folder / "runs", ["small"])
     for name, (mode, groups, tasks) in _COMPARISONS.items():
         stem = folder / "compared" / name.replace(" ", "_")
-        with working_directory(folder):
+        with contextlib.chdir(folder):
             compared = a2perf.compare(
                 store / "small" if (store / "small").is_dir() else store,
                 baseline=groups[-1],

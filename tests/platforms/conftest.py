@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.made_submissions import done
+from tests.commands import run_command
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -35,7 +35,7 @@ def a2perf(host_python: Path, tmp_path: Path) -> Callable[..., str]:
     """Runs a command there and returns what it printed."""
 
     def run(*words: object, status: int = 0) -> str:
-        ended = done([str(host_python), "-m", "a2perf", *map(str, words)], tmp_path, errors="replace")
+        ended = run_command([str(host_python), "-m", "a2perf", *map(str, words)], tmp_path, errors="replace")
         assert ended.returncode == status, ended.stdout + ended.stderr
         return ended.stdout + ended.stderr
 

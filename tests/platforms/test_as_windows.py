@@ -18,7 +18,8 @@ import pytest
 
 from a2perf.submission.evaluator.process.loopback import Loopback
 from a2perf.submission.participant.wire import ConnectionClosed, WireTimeout
-from tests.made_submissions import TOY, WEB, done, gin, policy, write_submission
+from tests.commands import run_a2perf, run_command
+from tests.made_submissions import TOY, WEB, gin, policy, write_submission
 from tests.waiting import PATIENCE_S, Child, is_alive, until
 
 SIMULATION = "as_windows"
@@ -56,7 +57,7 @@ def on_both(host_python: Path, tmp_path: Path):
 
     def run(code: str, *words: object) -> str:
         here, there = (
-            done([str(python), "-c", code, *map(str, words)], tmp_path, encoding="cp1252")
+            run_command([str(python), "-c", code, *map(str, words)], tmp_path, encoding="cp1252")
             for python in (sys.executable, host_python)
         )
         assert there.returncode == 0, there.stderr
@@ -71,8 +72,8 @@ def test_recorded_runs_have_the_scores_of_linux(a2perf, tmp_path: Path) -> None:
     assert a2perf("validate", "there").count("SUCCESS") == 18
     assert "18 runs, 6 groups" in a2perf("score", "there")
     shutil.copy(RECORDED, tmp_path / "here.zip")
-    assert done([sys.executable, "-m", "a2perf", "unpack", "here.zip", "-o", "here"], tmp_path).returncode == 0
-    assert done([sys.executable, "-m", "a2perf", "score", "here"], tmp_path).returncode == 0
+    assert run_a2perf("unpack", "here.zip", "-o", "here", cwd=tmp_path).returncode == 0
+    assert run_a2perf("score", "here", cwd=tmp_path).returncode == 0
     assert (tmp_path / "there/scores.json").read_text() == (tmp_path / "here/scores.json").read_text()
     a2perf("pack", "there", "-o", "there.zip")
     assert "18 runs of 1 submission" in a2perf("report", "there.zip", "-o", "report")
@@ -140,13 +141,13 @@ def test_runs_have_the_episodes_of_linux(a2perf, tmp_path: Path, env_id: str) ->
             if place == "there":
                 a2perf(*words)
             else:
-                assert done([sys.executable, "-m", "a2perf", *words], tmp_path).returncode == 0
+                assert run_a2perf(*words, cwd=tmp_path).returncode == 0
         episodes = json.loads((tmp_path / place / "inference/metrics/rollouts.json").read_text())["episodes"]
         recorded.append([(one["seed"], one["length"], one["episode_return"]) for one in episodes])
     assert recorded[0] == recorded[1]
     assert a2perf("validate", "there", "here").count("SUCCESS") == 4
     assert "CONFIRMED (bit-equal)" in a2perf("reproduce", "here/inference")
-    assert "SUCCESS" in done([sys.executable, "-m", "a2perf", "validate", "there/inference"], tmp_path).stdout
+    assert "SUCCESS" in run_a2perf("validate", "there/inference", cwd=tmp_path).stdout
 
 
 def test_policy_in_python_is_evaluated_as_on_linux(on_both) -> None:

@@ -6,7 +6,6 @@ import csv
 import io
 import json
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from a2perf.report.leaderboard.columns import ranks_by_cost
 from a2perf.report.numbers_text import Scale, row_scale, written
 from a2perf.report.score_tables import ScoreRow, ScoreSection, ScoreTable, make_row
 from a2perf.report.tables import to_markdown
+from tests.commands import run_command
 
 
 def _value(name: str, value: float | None, **more: object) -> MetricValue:
@@ -171,20 +171,15 @@ def test_words_of_strangers_stay_words_in_latex_and_markdown() -> None:
 def _compiled(folder: Path, source: str) -> str:
     """Compiles a document and returns the words of its pages."""
     (folder / "report.tex").write_text(source)
-    done = subprocess.run(
+    done = run_command(
         ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "report.tex"],
-        cwd=folder,
-        capture_output=True,
-        text=True,
+        folder,
+        check=True,
         errors="replace",
-        timeout=300,
-        check=False,
     )
-    assert done.returncode == 0, done.stdout[-1500:]
     assert "Overfull" not in done.stdout
     assert "Missing character" not in done.stdout
-    text = subprocess.run(["pdftotext", "-layout", "report.pdf", "-"], cwd=folder, capture_output=True, check=True)
-    return text.stdout.decode()
+    return run_command(["pdftotext", "-layout", "report.pdf", "-"], folder, check=True).stdout
 
 
 @pytest.mark.group("latex")

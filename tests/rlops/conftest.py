@@ -11,22 +11,15 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from a2perf.cli import main
+from tests.commands import call_a2perf
 
 Run = Callable[[str], tuple[int, str, str]]
 
 
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Run:
+def run() -> Run:
     """Runs a command line of ``a2perf`` in this process: exit status, output, errors."""
-
-    def execute(line: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            main(shlex.split(line))
-        said = capsys.readouterr()
-        return int(ended.value.code or 0), said.out, said.err
-
-    return execute
+    return lambda line: call_a2perf(*shlex.split(line))
 
 
 class Host(http.server.ThreadingHTTPServer):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from a2perf.experiments.autotag import autotag, joined_tags
+from tests.commands import run_command
 from tests.rlops.conftest import Host
 
 IDENTITY = {
@@ -20,11 +20,9 @@ IDENTITY = {
 
 
 def git(folder: Path, *words: str) -> str:
-    done = subprocess.run(
+    done = run_command(
         ["git", "-C", str(folder), "-c", "protocol.file.allow=always", *words],
         check=True,
-        capture_output=True,
-        text=True,
         env={**os.environ, **IDENTITY},
     )
     return done.stdout.strip()

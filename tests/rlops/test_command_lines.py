@@ -12,7 +12,7 @@ import pytest
 
 from a2perf.rlops.store import Store
 from a2perf.runs.stores.store import read_curves
-from tests.made_submissions import done
+from tests.commands import run_command
 from tests.rlops.conftest import Host, Run
 from tests.rlops.made_runs import METRIC, events, write_run
 from tests.rlops.test_autotag import git
@@ -92,8 +92,7 @@ def test_step_one_runs_the_benchmark(run: Run, project: Path) -> None:
 def test_module_form_and_workers_zero_only_print(project: Path) -> None:
     words = shlex.split(BENCHMARK.replace("--workers 9", "").replace("benchmark", "", 1))
     environment = {**os.environ, "WANDB_TAGS": "mine", "GITHUB_REF": "refs/pull/308/merge"}
-    ended = done([sys.executable, "-m", "a2perf.rlops.benchmark", *words], project, env=environment)
-    assert ended.returncode == 0, ended.stderr
+    ended = run_command([sys.executable, "-m", "a2perf.rlops.benchmark", *words], project, env=environment, check=True)
     assert "identified github pull request: pr-308" in ended.stdout
     tag = f"v1.0.0b2-1-g{git(project, 'rev-parse', '--short', 'HEAD')}"
     assert f"WANDB_TAGS: mine,{tag},pr-308" in ended.stdout

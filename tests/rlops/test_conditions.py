@@ -16,7 +16,7 @@ from a2perf.rlops.store import Store
 from a2perf.runs.bundles.run_record import ExperimentRun
 from a2perf.runs.conditions import packages_of
 from a2perf.runs.run import Run
-from tests.made_submissions import a2perf
+from tests.commands import run_a2perf
 from tests.rlops.made_runs import METRIC, write_run, write_seeds
 
 
@@ -82,8 +82,7 @@ def test_comparison_and_record_carry_the_notice(tmp_path: Path) -> None:
             record.packages = {"numpy": numpy}
             (path / "rlops.json").write_bytes(msgspec.json.encode(record))
     words = ["rlops", "--exp-name", "ppo", "--tags", "new", "old", "--store", store, "--no-figures", "--no-report"]
-    done = a2perf(*words, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    done = run_a2perf(*words, cwd=tmp_path, check=True)
     expected = "new and old: packages differ (numpy 2.1 against 2.0). Scores cannot show what this changes"
     assert f"notice: {expected}" in done.stdout
     assert any(notice.startswith(expected) for notice in json.loads((tmp_path / "compare.json").read_text())["notices"])

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,6 +18,7 @@ from a2perf.runs.reading import read_runs
 from a2perf.runs.run import Run
 from a2perf.runs.stores.importing import find_imports, import_run
 from a2perf.runs.stores.store import logged_names, read_curve
+from tests.commands import run_python
 from tests.rlops.made_runs import METRIC, events
 
 ROWS = [
@@ -93,7 +92,7 @@ def test_import_that_was_killed_leaves_nothing_that_counts(tmp_path: Path) -> No
         "importers.record_files = lambda folder, manifest: os.kill(os.getpid(), 9)\n"
         "importers.import_run(Path(sys.argv[1]), importers.find_imports([Path(sys.argv[2])])[0])\n"
     )
-    done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "store"), str(folder)], check=False)
+    done = run_python(code, str(tmp_path / "store"), str(folder))
     assert done.returncode == -9
     assert Store(tmp_path / "store").runs() == []
     assert import_run(tmp_path / "store", find_imports([folder])[0]).new

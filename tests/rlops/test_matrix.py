@@ -20,6 +20,7 @@ from a2perf.runs.bundles.bundle import validate
 from a2perf.runs.bundles.run_record import AutotagRecord, ExperimentRun
 from a2perf.runs.stores.store import read_curve
 from a2perf.storage import read_record
+from tests.commands import flags, run_command
 from tests.rlops.made_runs import METRIC, events
 from tests.waiting import Child, is_alive, until
 
@@ -90,23 +91,9 @@ def planned(
 
 def benchmark(*envs: str, words: str = "", seeds: int = 1, workers: int = 1) -> list[str]:
     """Returns the command line of a matrix."""
-    return [
-        sys.executable,
-        "-m",
-        "a2perf",
-        "benchmark",
-        "--env-ids",
-        *envs,
-        "--command",
-        f"{PYTHON} train.py {words}",
-        "--num-seeds",
-        str(seeds),
-        "--workers",
-        str(workers),
-        "--no-auto-tag",
-        "--store",
-        "runs",
-    ]
+    train = f"{PYTHON} train.py {words}"
+    given = flags(env_ids=envs, command=train, num_seeds=seeds, workers=workers, no_auto_tag=True, store="runs")
+    return [sys.executable, "-m", "a2perf", "benchmark", *given]
 
 
 def conducted(matrix: BenchmarkMatrix, workers: int, **watching: Any) -> ExperimentResult:
@@ -212,8 +199,7 @@ def test_killed_matrix_goes_on_where_it_was(project: Path) -> None:
     until(lambda: not any(is_alive(int(path.name.rsplit("-", 1)[1])) for path in (project / "marks").iterdir()))
     until(lambda: not [run for run in Store(project / "runs").runs() if run.state == "running"])
     started = len(list((project / "marks").iterdir()))
-    done = subprocess.run(words, cwd=project, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    run_command(words, project, check=True)
     runs = Store(project / "runs").runs()
     assert [(run.state, run.record.seed) for run in runs] == [("finished", 1)] * 3
     assert all(len(list((run.folder.path / "command").rglob("events.out*"))) == 1 for run in runs)

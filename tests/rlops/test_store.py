@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import msgspec
@@ -22,6 +20,7 @@ from a2perf.runs.series import Series
 from a2perf.runs.stores.index import INDEX_FILE
 from a2perf.runs.stores.store import logged_names, read_curve, read_curves, store_folder
 from a2perf.storage import read_record, write_record
+from tests.commands import run_python
 from tests.rlops import made_runs
 from tests.rlops.made_runs import METRIC, write_run
 
@@ -197,7 +196,7 @@ def test_states_tell_a_run_that_goes_on_from_one_whose_writer_is_gone(tmp_path: 
         "open_bundle(Path(sys.argv[1]), manifest, '', force=True)\nos.kill(os.getpid(), 9)\n"
     )
     repository = Path(__file__).resolve().parents[2]
-    done = subprocess.run([sys.executable, "-c", code, str(run / "command")], cwd=repository, check=False)
+    done = run_python(code, str(run / "command"), cwd=repository)
     assert done.returncode == -9
     assert state() == "killed"
 

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import strategies
 
 import a2perf
-from a2perf.cli import main
 from a2perf.errors import UserError
 from a2perf.records import RunState
+from tests.commands import call_a2perf
 from tests.metrics import made_bundles
 from tests.rlops.made_runs import METRIC, events, write_run
 
@@ -101,9 +101,7 @@ def submissions(top: Path, cells: Written) -> None:
 
 
 def imported(top: Path, *paths: Path) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["rlops", "import", "--store", str(top), *map(str, paths)])
-    assert not ended.value.code
+    call_a2perf("rlops", "import", "--store", top, *paths, check=True)
 
 
 def resumed_histories(top: Path, cells: Written) -> None:
@@ -214,25 +212,19 @@ EVERY = {
 @pytest.mark.parametrize("layout", [single_file_trainers, programs], ids=lambda layout: layout.__name__)
 def test_a_report_has_one_section_per_environment(layout: Callable[[Path, Written], None], tmp_path: Path):
     layout(tmp_path / "runs", EVERY)
-    with pytest.raises(SystemExit) as ended:
-        main(["report", str(tmp_path / "runs"), "-o", str(tmp_path / "report")])
-    assert not ended.value.code
+    call_a2perf("report", tmp_path / "runs", "-o", tmp_path / "report", check=True)
     settings = json.loads((tmp_path / "report" / "report.json").read_text())["settings"]
     assert {setting["task"]: setting["seeds"] for setting in settings} == {
         env: {f"{script}/train": list(SEEDS) for script in SCRIPTS} for env in ENVIRONMENTS
     }
 
 
-def test_runs_of_an_unknown_environment_are_never_averaged(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-):
+def test_runs_of_an_unknown_environment_are_never_averaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     for number in SEEDS:
         _progress(tmp_path / "tb" / f"PPO_{number}", float(number))
         _progress(tmp_path / "other" / f"SAC_{number}", float(number))
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(SystemExit):
-        main(["score", "tb"])
-    said = " ".join(capsys.readouterr().out.split())
+    said = " ".join(call_a2perf("score", "tb").out.split())
     for number in SEEDS:
         assert f"PPO, training: 1 run (PPO_{number}) ! unknown environment, therefore not averaged" in said
     assert "`a2perf rlops import --env-id ENV`" in said

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 import a2perf
-from a2perf.cli import main
 from a2perf.errors import UserError
 from a2perf.rlops.store import Store
 from a2perf.runs.events.wandb_files import wandb_run
 from a2perf.runs.stores.importing import find_imports, import_run
 from a2perf.runs.stores.store import read_curve
+from tests.commands import call_a2perf
 from tests.recorded.logs.record import HERE, STEPS, returned
 
 FORMATS = {
@@ -30,17 +30,8 @@ FORMATS = {
 }
 
 
-def said(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as ended:
-        main([*map(str, words)])
-    texts = capsys.readouterr()
-    return int(ended.value.code or 0), texts.out, texts.err
-
-
 @pytest.mark.parametrize("name", FORMATS)
-def test_every_command_reads_the_runs_of_a_client(
-    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_command_reads_the_runs_of_a_client(name: str, tmp_path: Path) -> None:
     logs = HERE / name
     steps = STEPS[1:] if name == "evaluations" else STEPS
     runs = a2perf.read_runs(logs)
@@ -52,11 +43,11 @@ def test_every_command_reads_the_runs_of_a_client(
         assert run.curve.steps.tolist() == list(range(1, 11) if name == "monitor" else steps)
         assert run.curve.values.tolist() == [returned(first, run.seed, step) for step in steps]
         assert run.conditions == ()
-    status, out, err = said(capsys, "compare", logs / "dqn", logs / "ppo")
+    status, out, err = call_a2perf("compare", logs / "dqn", logs / "ppo")
     assert (status, err) == (0, "")
     assert out.startswith(f"{logs / 'ppo'}: better. Baseline: {logs / 'dqn'}; 6 runs on 1 environment.")
-    assert said(capsys, "score", logs, "-o", tmp_path / "scores")[::2] == (0, "")
-    status, out, err = said(capsys, "report", logs, "-o", tmp_path / "report")
+    assert call_a2perf("score", logs, "-o", tmp_path / "scores")[::2] == (0, "")
+    status, out, err = call_a2perf("report", logs, "-o", tmp_path / "report")
     assert (status, err) == (0, "")
     assert re.match(
         r"CartPole-v1: ppo 10[78]\.[05] ± 3\.0 \(final return \[10\d\.\d, 11\d\.\d\]\)\. ppo against dqn: better ", out
@@ -74,8 +65,8 @@ def test_every_command_reads_the_runs_of_a_client(
     assert curve.values.tolist() == [returned(100.0, 2, step) for step in steps]
 
 
-def test_configuration_of_a_wandb_run_tells_groups_apart(capsys: pytest.CaptureFixture[str]) -> None:
-    status, out, _ = said(capsys, "compare", HERE / "wandb", "--by", "exp_name")
+def test_configuration_of_a_wandb_run_tells_groups_apart() -> None:
+    status, out, _ = call_a2perf("compare", HERE / "wandb", "--by", "exp_name")
     assert (status, out.partition(";")[0]) == (0, "ppo: better. Baseline: dqn")
 
 
@@ -133,7 +124,7 @@ def test_damaged_evaluations_are_named_in_one_line(tmp_path: Path) -> None:
         assert run.conditions[0] == "evaluations.npz: not evaluations of Stable-Baselines3"
 
 
-def test_export_of_the_site_of_wandb_holds_a_run_per_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_export_of_the_site_of_wandb_holds_a_run_per_name(tmp_path: Path) -> None:
     names = [f"CartPole-v1__{name}__{seed}__17" for name in ("ppo", "dqn") for seed in range(3)]
     heads = [f"{name} - charts/episodic_return{bound}" for name in names for bound in ("", "__MIN", "__MAX")]
     rows = []
@@ -145,14 +136,14 @@ def test_export_of_the_site_of_wandb_holds_a_run_per_name(tmp_path: Path, capsys
             rows.append(",".join(f'"{cell}"' for cell in (str(step), *cells)))
     file = tmp_path / "export.csv"
     file.write_text("\n".join([",".join(f'"{head}"' for head in ("Step", *heads)), *rows, ""]))
-    status, out, err = said(capsys, "compare", file, "--baseline", "dqn")
+    status, out, err = call_a2perf("compare", file, "--baseline", "dqn")
     assert (status, err, out.partition(";")[0]) == (0, "", "ppo: better. Baseline: dqn")
     runs = a2perf.read_runs(file)
     assert [(run.name, run.task, run.seed, len(run.curve.values)) for run in runs if run.name == "ppo"] == [
         ("ppo", "CartPole-v1", seed, len(STEPS)) for seed in range(3)
     ]
     assert {group["algorithm"] for group in a2perf.score(file).document["groups"]} == {"ppo", "dqn"}
-    assert said(capsys, "report", file, "-o", tmp_path / "report.html")[0] == 0
+    assert call_a2perf("report", file, "-o", tmp_path / "report.html")[0] == 0
     assert {item.identity().seed for item in find_imports([file])} == {0, 1, 2}
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import resource
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tests.commands import run_a2perf
 from tests.metrics.made_bundles import seal
 from tests.report.recorded_runs import RunMaker
 
@@ -87,13 +86,11 @@ def test_the_worst_file_costs_its_reader_little(write: Callable[[Path], None], c
         "rlops import": ["--store", str(tmp_path / "store"), "--env-id", "Env-v0", "--exp-name", "x"],
         "score": ["-o", str(tmp_path / "scores")],
     }
-    arguments = [sys.executable, "-m", "a2perf", *command.split(), str(folder), *more[command]]
-    done = subprocess.run(
-        arguments,
-        capture_output=True,
-        text=True,
+    done = run_a2perf(
+        *command.split(),
+        folder,
+        *more[command],
         timeout=HANGS_S,
-        check=False,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (MOST_BYTES, MOST_BYTES)),
     )
     said = done.stdout + done.stderr

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import socket
 import stat
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pytest
 from a2perf.errors import InfrastructureError
 from a2perf.sandbox import SandboxSpec, get_sandbox, host_id
 from a2perf.sandbox.guard.collection import MOST_DEPTH, Collection
+from tests.commands import run_command
 
 ROOT = pytest.mark.skipif(os.getuid() != 0, reason="only root has ids to give")
 ON_AN_OVERLAY = """
@@ -52,7 +52,7 @@ print(sorted((path.name, path.stat().st_uid) for path in (folder / "written").it
 @pytest.mark.group("bwrap")
 def test_a_file_system_that_cannot_translate_ids_serves_what_everybody_may_read(tmp_path: Path) -> None:
     command = ["unshare", "--mount", "sh", "-c", ON_AN_OVERLAY, "sh", str(tmp_path), sys.executable, EVALUATOR]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    done = run_command(command)
     if "mount:" in done.stderr:
         pytest.skip(done.stderr.strip())
     refused, answer, left = done.stdout.splitlines()

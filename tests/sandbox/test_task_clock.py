@@ -9,6 +9,7 @@ import pytest
 
 from a2perf.sandbox import SandboxSpec, get_sandbox, limits, task_clock
 from a2perf.sandbox.task_clock import TaskClock
+from tests.commands import run_command
 from tests.ordinary_user import way_to_the_interpreter
 from tests.waiting import Child
 
@@ -86,5 +87,5 @@ def test_other_users_process_is_refused() -> None:
         "try: TaskClock(1)\nexcept OSError: print('refused')"
     )
     with way_to_the_interpreter() as way:
-        done = subprocess.run([*way, sys.executable, "-c", code], capture_output=True, text=True, cwd="/", check=False)
+        done = run_command([*way, sys.executable, "-c", code], "/")
     assert done.stdout == "refused\n", done.stderr

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from a2perf.submission.evaluator.python_env import installer
+from tests.commands import launch as run_launch
 from tests.made_submissions import STANDS, TROT, gin, policy
-from tests.made_submissions import launch as run_launch
 from tests.submission import wheels
 
 TRAIN = """

@@ -22,8 +22,8 @@ from a2perf.runs.bundles.attempts import AttemptClock, Used, used, with_earlier
 from a2perf.runs.bundles.bundle import validate
 from a2perf.submission.evaluator.process.failures import ParticipantFailure
 from a2perf.submission.evaluator.submitted import artifacts
+from tests.commands import bindings, command, run_command
 from tests.launch.entries import write_manifest
-from tests.made_submissions import bindings, command, done
 from tests.waiting import Child, until
 
 ENDLESS = """
@@ -113,8 +113,7 @@ def test_a_time_budget_spans_attempts_that_were_killed(submission, tmp_path: Pat
     evaluator = json.loads((root / "train" / "manifest.json").read_text())["attempts"][0]["pid"]
     os.kill(evaluator, signal.SIGKILL)
     process.wait(timeout=300)
-    again = done(argv, tmp_path)
-    assert again.returncode == 0, again.stderr
+    again = run_command(argv, tmp_path, check=True)
     manifest = json.loads((root / "train" / "manifest.json").read_text())
     first, second = manifest["attempts"]
     assert (first["outcome"], second["outcome"]) == ("killed", "time limit")

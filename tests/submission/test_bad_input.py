@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from tests.made_submissions import STANDS, TROT, bindings, policy
+from tests.commands import bindings
+from tests.made_submissions import STANDS, TROT, policy
 
 BAD_TRAIN = {
     "missing train.py": (None, "contract", r"train\.py"),

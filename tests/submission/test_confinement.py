@@ -12,7 +12,8 @@ from a2perf.sandbox import strongest_level
 from a2perf.sandbox.limits import LEAST_SHARE_BYTES, PARALLEL_RUNS_VARIABLE, participants_bytes
 from a2perf.submission.evaluator.process.confinement import confinement
 from a2perf.submission.submission_util import Submission
-from tests.made_submissions import STANDS, bindings, policy
+from tests.commands import bindings, flags
+from tests.made_submissions import STANDS, policy
 
 
 @pytest.fixture
@@ -90,17 +91,14 @@ CURIOUS = policy(
 
 @pytest.mark.group("bwrap")
 def test_run_in_a_folder_of_the_submission_hides_its_bundle(submission, launch, tmp_path: Path) -> None:
-    (tmp_path / "weights").write_text("1")
+    weights = tmp_path / "weights"
+    weights.write_text("1")
     path = submission(inference=CURIOUS)
     outcome = launch(
         path,
         "inference.gin",
-        "--participant_args",
-        f"weights={tmp_path / 'weights'}",
-        "--gin_bindings",
-        f"Submission.readable_paths = ['{tmp_path / 'weights'}']",
-        "--gin_bindings",
-        "Submission.time_participant_code = False",
+        *flags(participant_args=f"weights={weights}"),
+        *bindings(f"Submission.readable_paths = ['{weights}']", "Submission.time_participant_code = False"),
         root=path / "runs" / "one",
     )
     assert outcome.status == 0, outcome.output

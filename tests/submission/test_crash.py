@@ -10,8 +10,9 @@ import pytest
 
 from a2perf.runs.bundles.bundle import validate
 from a2perf.storage import Journal
+from tests.commands import bindings, command, launch, run_command
 from tests.launch.remains import processes_of
-from tests.made_submissions import bindings, command, done, launch, policy
+from tests.made_submissions import policy
 from tests.waiting import Child, until
 
 SLOW_POLICY = policy(
@@ -73,8 +74,7 @@ def test_killed_launcher_leaves_a_readable_bundle_and_the_same_command_resumes(
     manifest = json.loads((root / "inference" / "manifest.json").read_text())
     assert manifest["state"] in ("interrupted", "running")
     assert validate(root / "inference")
-    again = done(argv, tmp_path)
-    assert again.returncode == 0, again.stderr
+    run_command(argv, tmp_path, check=True)
     manifest = json.loads((root / "inference" / "manifest.json").read_text())
     assert manifest["state"] == "finished"
     assert len(manifest["attempts"]) == 2
@@ -93,9 +93,9 @@ def test_resumed_run_has_the_same_numbers_as_an_undisturbed_one(submission, tmp_
     until(lambda: episodes_in(root) >= 1)
     process.kill()
     process.wait(300)
-    assert done(argv, tmp_path).returncode == 0
+    assert run_command(argv, tmp_path).returncode == 0
     argv[argv.index(str(root))] = str(tmp_path / "undisturbed")
-    assert done(argv, tmp_path).returncode == 0
+    assert run_command(argv, tmp_path).returncode == 0
 
     def returns(folder: Path) -> list[float]:
         record = json.loads((folder / "inference" / "metrics" / "rollouts.json").read_text())
@@ -115,8 +115,7 @@ def test_killed_training_goes_on_from_its_own_checkpoint(submission, tmp_path: P
     until(lambda: not processes_of(tmp_path))
     reached = int(state.read_text() or 0)
     assert 0 < reached < 40
-    again = done(argv, tmp_path)
-    assert again.returncode == 0, again.stderr
+    run_command(argv, tmp_path, check=True)
     assert state.read_text() == "40"
     assert len(json.loads((root / "train" / "manifest.json").read_text())["attempts"]) == 2
 
@@ -125,9 +124,7 @@ def test_killed_training_goes_on_from_its_own_checkpoint(submission, tmp_path: P
 def test_full_disk_is_an_infrastructure_failure_and_keeps_what_was_written(submission, tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(disk)], capture_output=True, text=True
-    )
+    mounted = run_command(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(disk)])
     if mounted.returncode:
         pytest.skip(f"no tmpfs can be mounted here: {mounted.stderr.strip()}")
     try:
@@ -149,4 +146,4 @@ def test_full_disk_is_an_infrastructure_failure_and_keeps_what_was_written(submi
         assert "Traceback" not in ended.stderr.split("output of the submission:")[0] or "No space left" in ended.stderr
         assert json.loads((disk / "run" / "train" / "manifest.json").read_text())["mode"] == "train"
     finally:
-        subprocess.run(["umount", str(disk)], check=False)
+        run_command(["umount", str(disk)])

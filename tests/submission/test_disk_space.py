@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pytest
 from a2perf.records import Failure, FailureKind
 from a2perf.runs.bundles import disk_reserve
 from a2perf.submission.evaluator.submitted.artifacts import DiskSpace
+from tests.commands import run_command
 
 FULL = Failure(kind=FailureKind.DISK, where="train", message="OSError: [Errno 28] No space left on device")
 
@@ -32,11 +32,11 @@ def disk(tmp_path: Path) -> Iterator[Path]:
     folder = tmp_path / "disk"
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(folder)]
-    mounted = subprocess.run(mount, capture_output=True, text=True)
+    mounted = run_command(mount)
     if mounted.returncode:
         pytest.skip(f"no tmpfs can be mounted here: {mounted.stderr.strip()}")
     yield folder
-    subprocess.run(["umount", "-l", str(folder)], check=True)
+    run_command(["umount", "-l", str(folder)], check=True)
 
 
 @pytest.mark.group("root")

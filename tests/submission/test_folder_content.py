@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from pathlib import Path
 
 import msgspec
@@ -16,6 +15,7 @@ from a2perf.runs.bundles.bundle import submission_difference
 from a2perf.submission.evaluator.submitted import folder_content
 from a2perf.submission.evaluator.submitted.folder_content import bundle_folder, commit_of, identify_submission
 from a2perf.submission.given_paths import settled
+from tests.commands import run_command
 
 
 def sha256(folder: Path, root: Path | None = None) -> str:
@@ -166,7 +166,7 @@ def test_hash_of_an_earlier_scheme_is_never_taken_for_the_same_code(submission) 
 def git(folder: Path, *words: str) -> str:
     own = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "PATH": os.environ["PATH"]}
     who = ("-c", "user.name=a", "-c", "user.email=a@example.org")
-    return subprocess.run(["git", *who, *words], cwd=folder, env=own, check=True, capture_output=True, text=True).stdout
+    return run_command(["git", *who, *words], folder, check=True, env=own).stdout
 
 
 @pytest.fixture
@@ -210,7 +210,7 @@ def test_no_setting_of_the_repository_runs_anything(repository: Path, tmp_path: 
         git(repository, "config", name, str(value))
     (repository / ".gitattributes").write_text("* filter=x diff=x\n")
     (repository / "train.py").write_text("changed = 1\n")
-    subprocess.run(["git", "status"], cwd=repository, capture_output=True, check=False)
+    run_command(["git", "status"], repository)
     assert canary.exists()  # git itself falls for it
     canary.unlink()
     assert identify_submission(repository).git_commit is not None

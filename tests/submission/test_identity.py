@@ -17,8 +17,7 @@ from a2perf.submission import configuration, main_submission
 from a2perf.submission.run_options import OPTIONS, RunOptions
 from a2perf.submission.settings import NEUTRAL, Submission
 from tests.api.evaluate_runs import BINDINGS, INFERENCE, TASK, evaluate, write_submission
-from tests.made_submissions import a2perf as run_a2perf
-from tests.made_submissions import launch
+from tests.commands import launch, run_a2perf
 
 GIVEN = (*BINDINGS, "Submission.num_inference_episodes = 2", "Submission.measure_emissions = False")
 

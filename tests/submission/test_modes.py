@@ -11,7 +11,8 @@ import pytest
 
 from a2perf.runs.bundles.bundle import validate
 from a2perf.sandbox import strongest_level
-from tests.made_submissions import a2perf, bindings, policy
+from tests.commands import bindings, flags, run_a2perf
+from tests.made_submissions import policy
 
 COUNTING = policy(
     top="import os",
@@ -76,12 +77,8 @@ def test_inference_writes_latency_and_rollouts(submission, launch, tmp_path: Pat
     outcome = launch(
         submission(inference=COUNTING),
         "inference.gin",
-        "--participant_args",
-        "value=0.05",
-        "--gin_bindings",
-        "Submission.record_frames = 3",
-        "--gin_bindings",
-        "Submission.num_warmup_steps = 4",
+        *flags(participant_args="value=0.05"),
+        *bindings("Submission.record_frames = 3", "Submission.num_warmup_steps = 4"),
     )
     assert outcome.status == 0, outcome.output
     metrics = outcome.root / "inference" / "metrics"
@@ -120,7 +117,7 @@ def test_inference_writes_latency_and_rollouts(submission, launch, tmp_path: Pat
     assert classic["rollout_returns"]["values"] == [episode["episode_return"] for episode in episodes]
     assert len(classic["inference_time"]["values"]) == 20
     assert classic["inference_time"]["unit"] == "s"
-    assert a2perf("report", outcome.root, "-o", "report", cwd=tmp_path).returncode == 0  # it draws the pictures
+    assert run_a2perf("report", outcome.root, "-o", "report", cwd=tmp_path).returncode == 0  # it draws the pictures
     page = (tmp_path / "report" / "index.html").read_text()
     strip = base64.b64decode(page.partition('<img src="data:image/png;base64,')[2].partition('"')[0])
     from PIL import Image
@@ -226,19 +223,19 @@ def test_rescoring_without_a_recorded_run_is_exit_2(submission, launch) -> None:
 )
 def test_classic_command_line(flags: tuple[str, str], submission, tmp_path: Path) -> None:
     path = submission()
-    done = a2perf(path, f"{flags[0]}={tmp_path / 'r'}", f"{flags[1]}={path.parent / 'training.gin'}", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    run_a2perf(
+        path, f"{flags[0]}={tmp_path / 'r'}", f"{flags[1]}={path.parent / 'training.gin'}", cwd=tmp_path, check=True
+    )
     assert (tmp_path / "r" / "train" / "manifest.json").exists()
 
 
 def test_folder_named_like_a_command_is_given_with_a_path(submission, tmp_path: Path) -> None:
     submission("report")
-    done = a2perf("./report", "--root-dir=r", "--gin-config=training.gin", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    run_a2perf("./report", "--root-dir=r", "--gin-config=training.gin", cwd=tmp_path, check=True)
 
 
 def test_json_result_is_one_document_on_standard_output(submission, tmp_path: Path) -> None:
     given = ("--submission", submission(), "--gin-config", "training.gin", "--root-dir", "r")
-    result = json.loads(a2perf("run", *given, "--json", cwd=tmp_path).stdout)
+    result = json.loads(run_a2perf("run", *given, "--json", cwd=tmp_path).stdout)
     assert result["exit_code"] == 0
     assert result["manifest"]["state"] == "finished"

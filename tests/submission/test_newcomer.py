@@ -17,7 +17,7 @@ import pytest
 import a2perf
 from a2perf.domains.registry import domains
 from a2perf.errors import MissingDependency
-from tests.made_submissions import launch as launched
+from tests.commands import launch as launched
 from tests.made_submissions import policy
 from tests.shipped import shipped_domains
 
@@ -47,8 +47,7 @@ def test_03_a_plain_clone_holds_everything(repository: Path) -> None:
 
 def test_08_needs_no_activated_environment(submission, tmp_path: Path) -> None:
     given = ("--submission", submission(), "--gin_config", "training.gin", "--root_dir", tmp_path / "r")
-    done = launched(*given, cwd=tmp_path, env={**os.environ, "PATH": str(tmp_path)})
-    assert done.returncode == 0, done.stderr
+    launched(*given, cwd=tmp_path, env={**os.environ, "PATH": str(tmp_path)}, check=True)
 
 
 def test_10_requirements_of_the_submission_do_not_touch_the_platform(submission, launch) -> None:
@@ -127,5 +126,4 @@ def test_17_every_spelling_of_an_id_is_accepted() -> None:
 def test_19_launches_without_a_terminal(submission, tmp_path: Path) -> None:
     given = ("--submission", submission(), "--gin_config", "training.gin", "--root_dir", tmp_path / "r")
     environment = {name: value for name, value in os.environ.items() if name not in ("USER", "LOGNAME", "TERM")}
-    done = launched(*given, cwd=tmp_path, stdin=subprocess.DEVNULL, env=environment, start_new_session=True)
-    assert done.returncode == 0, done.stderr
+    launched(*given, cwd=tmp_path, stdin=subprocess.DEVNULL, env=environment, start_new_session=True, check=True)

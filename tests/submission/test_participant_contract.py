@@ -1,7 +1,6 @@
 """The contract: every signature of old works, every fault is named with its place and its hint."""
 
 import inspect
-import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
@@ -21,6 +20,7 @@ from a2perf.submission.participant.signatures import (
     check_preprocess,
     find,
 )
+from tests.commands import run_command
 
 
 def signature(parameters: str) -> inspect.Signature:
@@ -146,13 +146,7 @@ def run(folder: Path, code: str) -> str:
         "from pathlib import Path\nfrom a2perf.submission.participant import loader\n"
         f"name = loader.install(Path({str(folder)!r}))\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-P", "-W", "error", "-c", prelude + textwrap.dedent(code)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
+    done = run_command([sys.executable, "-P", "-W", "error", "-c", prelude + textwrap.dedent(code)], check=True)
     return done.stdout.strip()
 
 

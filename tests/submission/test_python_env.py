@@ -22,6 +22,7 @@ from a2perf.errors import ConfigError, InfrastructureError, MissingDependency
 from a2perf.storage import read_json
 from a2perf.submission.evaluator import python_env
 from a2perf.submission.evaluator.python_env import environments, installer, own_wheel
+from tests.commands import run_command
 from tests.submission import wheels
 from tests.submission.wheels import recipe
 from tests.waiting import Child, until
@@ -30,7 +31,7 @@ pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 def says(env: python_env.BuiltEnvironment) -> str:
-    done = subprocess.run([env.path / "bin" / "toy-says"], capture_output=True, text=True, check=True)
+    done = run_command([env.path / "bin" / "toy-says"], check=True)
     return done.stdout.strip()
 
 

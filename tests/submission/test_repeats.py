@@ -20,7 +20,8 @@ from a2perf.submission.evaluator.playing.seeds import RunSeeds
 from a2perf.submission.evaluator.process.answers import BadAnswer, confidence
 from a2perf.submission.evaluator.process.failures import ParticipantFailure
 from a2perf.submission.settings import Submission
-from tests.made_submissions import TOY, WEB, bindings, gin, policy
+from tests.commands import bindings, flags
+from tests.made_submissions import TOY, WEB, gin, policy
 from tests.participants import make_participant
 
 GIN = {
@@ -198,14 +199,7 @@ def test_examples_run_with_repeats_and_a_perturbation(
     outcome = launch(
         repository / "examples" / example,
         "inference.gin",
-        "--domain",
-        domain,
-        "--task",
-        task,
-        "--repeats",
-        2,
-        "--perturbations",
-        perturbation,
+        *flags(domain=domain, task=task, repeats=2, perturbations=perturbation),
         *given,
     )
     assert outcome.status == 0, outcome.output

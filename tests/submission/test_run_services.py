@@ -14,7 +14,8 @@ from a2perf.records import Manifest
 from a2perf.runs import read_runs
 from a2perf.sandbox import why_unavailable
 from a2perf.storage import read_record
-from tests.made_submissions import WEB, a2perf, gin, policy, write_submission
+from tests.commands import flags, run_a2perf
+from tests.made_submissions import WEB, gin, policy, write_submission
 
 ECHO = """
 import contextlib, socket, threading
@@ -145,21 +146,11 @@ class Place:
 
     def a2perf(self, *words: str) -> Any:
         environment = {**os.environ, "PYTHONPATH": str(self.folder / "site"), "SECRET": str(self.folder / "secret")}
-        return a2perf(*words, cwd=self.folder, env=environment)
+        return run_a2perf(*words, cwd=self.folder, env=environment)
 
     def run(self, *words: str, level: str = "process") -> Any:
-        return self.a2perf(
-            "run",
-            "--submission",
-            "entry",
-            "--gin-config",
-            "inference.gin",
-            "--root-dir",
-            str(self.root),
-            "--sandbox",
-            level,
-            *words,
-        )
+        given = flags(submission="entry", gin_config="inference.gin", root_dir=self.root, sandbox=level)
+        return self.a2perf("run", *given, *words)
 
     @property
     def manifest(self) -> Manifest:

@@ -2,7 +2,6 @@
 
 import contextlib
 import pickle
-import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,12 +13,12 @@ import pytest
 import a2perf
 from a2perf.submission.evaluator.submitted.plain_spaces import plain_spaces
 from a2perf.submission.participant.lazy_environment import LazyEnvironment
+from tests.commands import run_command
 from tests.made_submissions import policy, write_submission
 
 
 def run(code: str) -> str:
-    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
+    done = run_command([sys.executable, "-P", "-c", code], check=True)
     return done.stdout.strip()
 
 

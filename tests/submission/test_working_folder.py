@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 import a2perf as a2perf_api
-from tests.made_submissions import a2perf, policy, write_submission
+from tests.commands import run_a2perf
+from tests.made_submissions import policy, write_submission
 
 TRAIN = """
     import json
@@ -39,8 +40,7 @@ def test_inference_reads_what_train_saved_under_the_same_relative_name(folder: P
     given = ("--submission", folder, "--task", "CartPole-v1", "--sandbox", level, "--root-dir", "r")
     for mode in ("training", "inference"):
         extra = () if mode == "training" else ("--gin-bindings", "Submission.num_inference_steps=5")
-        done = a2perf("run", *given, "--gin-config", f"{mode}.gin", *extra, cwd=folder.parent)
-        assert done.returncode == 0, done.stdout + done.stderr
+        run_a2perf("run", *given, "--gin-config", f"{mode}.gin", *extra, cwd=folder.parent, check=True)
     assert json.loads((folder.parent / "r" / "train" / "artifacts" / "weights.json").read_text()) == 1
     assert sorted(path.name for path in folder.iterdir()) == sorted(
         ["__init__.py", "config.json", "inference.py", "requirements.txt", "train.py"]
@@ -70,7 +70,7 @@ def test_inference_reads_what_train_saved_under_the_same_relative_name(folder: P
 )
 def test_a_file_that_cannot_be_used_says_where_to(folder: Path, level: str, arguments: str, said: str) -> None:
     given = ("--env-id", "CartPole-v1", "--sandbox", level, "--participant-args", arguments)
-    done = a2perf("check", folder, *given, cwd=folder.parent)
+    done = run_a2perf("check", folder, *given, cwd=folder.parent)
     assert done.returncode == 1
     assert said in done.stdout + done.stderr
 

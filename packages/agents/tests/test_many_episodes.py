@@ -16,7 +16,7 @@ from a2perf.storage import read_record
 from a2perf_agents.calls import ModelCall, joined, read_entries
 from a2perf_agents.record import ModelUsage
 from packages.agents.examples.scripted_model import RunningServer, Script, ScriptRule, running_server
-from tests.made_submissions import command
+from tests.commands import command
 
 EPISODES, STEPS = 64, 3
 AGENT = Path(__file__).parents[1] / "examples" / "language_model_agent"

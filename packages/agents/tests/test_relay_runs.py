@@ -23,8 +23,8 @@ from a2perf_agents.errors import error_lines, explained
 from a2perf_agents.record import CallOutcome, ModelUsage, ServedEntry, UsageCounts
 from a2perf_agents.settings import LanguageModel
 from packages.agents.examples.scripted_model import RunningServer, Script, ScriptRule, running_server
+from tests.commands import command
 from tests.launch.docker_engine import running_engine
-from tests.made_submissions import command
 
 KEY = "sk-organizer-9876543210"
 

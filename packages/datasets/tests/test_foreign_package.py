@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.commands import run_a2perf
 from tests.domains.test_foreign_package import NAMES, TANKS
-from tests.made_submissions import a2perf, policy, write_submission
+from tests.made_submissions import policy, write_submission
 
 
 def test_a_dataset_keeps_the_package_of_its_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -17,6 +18,6 @@ def test_a_dataset_keeps_the_package_of_its_environment(tmp_path: Path, monkeypa
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "sets"))
     entry = write_submission(tmp_path / "entry", policy(load="return 0"), tank_envs=TANKS)
     words = ("generate", "--submission", entry, "--task", NAMES[0], "--episodes", 2, "--sandbox", "process")
-    done = a2perf("datasets", *words, cwd=tmp_path)
+    done = run_a2perf("datasets", *words, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "2 episodes, 10 steps" in done.stdout

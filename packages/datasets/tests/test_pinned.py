@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import tempfile
@@ -15,9 +16,9 @@ import h5py
 import numpy as np
 import pytest
 
+from tests.commands import call_a2perf, flags
 from tests.pinned import condense
 from tests.pinned.commands import _files, _shape, _started
-from tests.pinned.executing import execute, working_directory
 from tests.pinned.record import isolate
 
 EXPECTED = Path(__file__).parent / "expected.json"
@@ -25,53 +26,17 @@ EXPECTED = Path(__file__).parent / "expected.json"
 
 def recorded(folder: Path) -> dict[str, Any]:
     """A generated dataset: its files, records, attributes, hashes of its content, and what the commands say of it."""
-    with working_directory(folder):
+    with contextlib.chdir(folder):
         os.environ["MINARI_DATASETS_PATH"] = str(folder / "datasets")
-        first = _started(
-            folder,
-            "datasets",
-            "generate",
-            "--submission",
-            "random",
-            "--task",
-            "toy_macro_stdcell",
-            "--episodes",
-            3,
-            "--seed",
-            5,
-            "--id",
-            "toys/random-v0",
-            "--info",
-            "action_mask",
-            "--sandbox",
-            "process",
-            "--json",
-        )
-        second = _started(
-            folder,
-            "datasets",
-            "generate",
-            "--submission",
-            "random",
-            "--task",
-            "toy_macro_stdcell",
-            "--episodes",
-            2,
-            "--seed",
-            6,
-            "--id",
-            "toys/more-v0",
-            "--info",
-            "action_mask",
-            "--sandbox",
-            "process",
-            "--json",
-        )
-        assert first.status == second.status == 0, first.errors + second.errors
-        combined = execute("datasets", "combine", "toys/random-v0", "toys/more-v0", "--id", "toys/both-v0")
-        assert combined.status == 0, combined.errors
+        made = {"submission": "random", "task": "toy_macro_stdcell", "info": "action_mask", "sandbox": "process"}
+        generated = {}
+        for name, episodes, seed in (("toys/random-v0", 3, 5), ("toys/more-v0", 2, 6)):
+            given = flags(**made, episodes=episodes, seed=seed, id=name, json=True)
+            generated[name] = _started(folder, "datasets", "generate", *given)
+            assert generated[name].status == 0, generated[name].err
+        call_a2perf("datasets", "combine", "toys/random-v0", "toys/more-v0", "--id", "toys/both-v0", check=True)
         answers = {
-            f"{verbs[-1]} {name}".strip(): execute(*verbs, *name.split(), "--json")
+            f"{verbs[-1]} {name}".strip(): call_a2perf(*verbs, *name.split(), "--json")
             for verbs, name in (
                 (("datasets", "list"), ""),
                 (("datasets", "list"), "toys/random-v0"),
@@ -80,7 +45,7 @@ def recorded(folder: Path) -> dict[str, Any]:
             )
         }
     found: dict[str, Any] = {
-        "generate": _shape(first.json(), "content_sha256"),
+        "generate": _shape(generated["toys/random-v0"].json(), "content_sha256"),
         "answers": {
             line: {"status": done.status, "answer": _shape(done.json(), "content_sha256")}
             for line, done in answers.items()

@@ -17,7 +17,8 @@ from a2perf.storage import write_json, write_record
 from a2perf_datasets import open_dataset
 from a2perf_datasets.checkpoints import find_checkpoints, find_trainings
 from a2perf_datasets.skill_levels import CheckpointEvaluation, EvaluationRecord, bounds_by, cut
-from tests.made_submissions import a2perf, policy, write_submission
+from tests.commands import run_a2perf
+from tests.made_submissions import policy, write_submission
 from tests.metrics import made_bundles
 
 
@@ -137,7 +138,7 @@ def train(dataset, **kwargs):
 
 
 def _a2perf(*arguments: object) -> str:
-    done = a2perf(*arguments, cwd=Path.cwd())
+    done = run_a2perf(*arguments, cwd=Path.cwd())
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 import threading
 
@@ -12,6 +11,7 @@ from a2perf.domains.circuit_training.engine.placement_cost import PlacementCost
 from a2perf.domains.circuit_training.netlists.netlist_cache import load_netlist
 from a2perf.domains.circuit_training.netlists.netlist_reader import read_netlist
 from a2perf.sandbox import SandboxSpec, get_sandbox
+from tests.commands import run_python
 from tests.domains.circuit_training.conftest import random_netlist
 
 PROGRAM = """
@@ -37,14 +37,7 @@ print(json.dumps([costs, plc.get_node_mask("M0").tolist(), plc.state.x.tolist(),
 
 
 def run(path, how: str, **environment: str):
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(path), how],
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    done = run_python(PROGRAM, str(path), how, check=True, env={**os.environ, **environment})
     return json.loads(done.stdout)
 
 
@@ -61,7 +54,7 @@ def test_importing_works_where_no_compiled_code_can_be_kept(tmp_path):
         "print(mean_of_largest(np.arange(4.0), 2))"
     )
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "file" / "below")}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    done = run_python(code, env=environment)
     assert done.stdout == "2.5\n", done.stderr
 
 
@@ -72,7 +65,7 @@ def test_the_scanner_is_compiled_once_for_all_confined_programs(write_netlist, t
     load_netlist(path)
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "numba"))
     code = f"from a2perf.domains.circuit_training.netlists import netlist_cache as n; n.load_netlist({str(path)!r})"
-    subprocess.run([sys.executable, "-c", code], check=True)
+    run_python(code, check=True)
     assert list((tmp_path / "numba").glob("netlists_*/netlist_scanner.scan-*.nbi"))
     code = (
         "from a2perf.domains.circuit_training.netlists.netlist_reader import keep_scanner, scanner\n"

@@ -2,8 +2,6 @@
 
 import dataclasses
 import gzip
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -14,6 +12,7 @@ from a2perf.domains.circuit_training.netlists.netlist import NetlistError
 from a2perf.domains.circuit_training.netlists.netlist_cache import load_netlist
 from a2perf.domains.circuit_training.netlists.netlist_reader import read_netlist
 from a2perf.errors import UserError
+from tests.commands import run_python
 from tests.domains.circuit_training.conftest import DESIGN, MACRO, node_text, random_netlist
 
 
@@ -162,4 +161,4 @@ def test_importing_the_engine_compiles_nothing():
         "assert len(kernels) > 10\n"
         "sys.exit(any(kernel.signatures for kernel in kernels))"
     )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    assert run_python(code).returncode == 0

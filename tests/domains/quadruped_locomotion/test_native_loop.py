@@ -1,8 +1,6 @@
 """The compiled loop gives what the Python loop gives, bit for bit, and gives way to it where it cannot run."""
 
 import logging
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -11,6 +9,7 @@ from a2perf.domains.quadruped_locomotion.physics import backends, c_api, native_
 from a2perf.domains.quadruped_locomotion.physics.bullet_backend import BulletBackend
 from a2perf.domains.quadruped_locomotion.physics.native_backend import KNOWN_STEP, known_step
 from a2perf.errors import MissingDependency
+from tests.commands import run_python
 
 pytestmark = pytest.mark.group("pybullet")
 
@@ -125,7 +124,7 @@ print(digest.hexdigest())
 
 
 def first_steps(how):
-    return subprocess.run([sys.executable, "-c", FIRST_STEPS, how], capture_output=True, text=True, check=True)
+    return run_python(FIRST_STEPS, how, check=True)
 
 
 def test_without_numba_the_numbers_are_the_same():

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import gin
@@ -13,6 +11,7 @@ import pytest
 
 from a2perf.domains.tfa.suite_gym import create_domain, wrap_env
 from a2perf.errors import ConfigError
+from tests.commands import run_python
 
 ENV_ID = "CircuitTraining-ToyMacro-v0"
 
@@ -24,10 +23,7 @@ def _no_configuration_left() -> None:
 
 def _python(code: str, folder: Path) -> str:
     environment = {name: value for name, value in os.environ.items() if name != "TF_USE_LEGACY_KERAS"}
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, cwd=folder, env=environment, timeout=300
-    )
-    assert done.returncode == 0, done.stderr
+    done = run_python(code, cwd=folder, check=True, env=environment)
     return done.stdout
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import subprocess
-import sys
 from typing import Any
 
 import gymnasium
@@ -14,6 +12,7 @@ import pytest
 
 from a2perf.domains.tfa import suite_gym
 from a2perf.errors import ConfigError, UserError
+from tests.commands import run_python
 from tests.domains.tfa.toy_environment import BOTH, CONTINUE, TERMINATE, TRUNCATE, ToyEnvironment
 
 pytestmark = pytest.mark.group("tf_agents")
@@ -36,8 +35,7 @@ def test_it_chooses_keras_2_itself() -> None:
         "import os, tensorflow as tf; print(os.environ['TF_USE_LEGACY_KERAS'], tf.keras.layers.Layer.__module__)"
     )
     environment = {name: value for name, value in os.environ.items() if name != "TF_USE_LEGACY_KERAS"}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
-    assert done.returncode == 0, done.stderr
+    done = run_python(code, check=True, env=environment)
     assert done.stdout.split("\n")[-2].startswith("1 tf_keras")
 
 

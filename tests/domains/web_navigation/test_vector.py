@@ -1,8 +1,6 @@
 """Many environments at once give the episodes of single ones."""
 
 import json
-import subprocess
-import sys
 
 import gymnasium
 import numpy as np
@@ -13,6 +11,7 @@ from a2perf.domains.web_navigation.composed import ComposedWebVectorEnv
 from a2perf.domains.web_navigation.environment import WebNavigationEnv
 from a2perf.domains.web_navigation.vector import WebVectorEnv
 from a2perf.errors import ConfigError
+from tests.commands import run_python
 from tests.domains.web_navigation.sample_sites import LOGIN, SHOP, random_action, row_of
 
 SITES = {"num_websites": 2, "designs": [LOGIN, SHOP]}
@@ -131,7 +130,7 @@ def test_a_killed_process_leaves_no_worker_behind():
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     # workers inherit standard output, so this ends only when the last of them is gone; else it times out
-    killed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+    killed = run_python(code)
     assert len(json.loads(killed.stdout)) == 2
 
 

@@ -2,14 +2,13 @@
 
 import multiprocessing
 import pickle
-import subprocess
-import sys
 import threading
 
 import pytest
 
 from a2perf.domains.web_navigation.page import vocabulary as v
 from a2perf.errors import ConfigError
+from tests.commands import run_python
 
 KINDS = (v.LockedThreadedVocabulary, v.UnlockedVocabulary)
 
@@ -29,12 +28,7 @@ def test_tokens_of_a_text():
 
 def test_numbers_do_not_depend_on_the_hash_seed():
     code = "from a2perf.domains.web_navigation.page.vocabulary import built_in_words; print(built_in_words())"
-    texts = {
-        subprocess.run(
-            [sys.executable, "-c", code], env={"PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True
-        ).stdout
-        for seed in ("1", "2")
-    }
+    texts = {run_python(code, check=True, env={"PYTHONHASHSEED": seed}).stdout for seed in ("1", "2")}
     assert len(texts) == 1
     assert "john" in texts.pop()
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import csv
 import inspect
-import subprocess
-import sys
 import warnings
 
 import gin
@@ -17,6 +15,7 @@ from a2perf.metrics.trackers import emissions
 from a2perf.metrics.trackers.carbon_factors import find_factor
 from a2perf.metrics.trackers.emissions import EmissionsSettings, resolve_settings, track_emissions_decorator
 from a2perf.submission import configuration
+from tests.commands import run_python
 
 # Every argument that existing gin files may set.
 CLASSIC = {
@@ -125,7 +124,7 @@ def test_importing_the_name_does_not_import_codecarbon():
         "import sys, a2perf.metrics.trackers.emissions, a2perf.metrics.trackers.sampler\n"
         "print([name for name in ('codecarbon', 'pandas', 'pynvml', 'psutil', 'numpy') if name in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = run_python(code, check=True)
     assert done.stdout == "[]\n"
 
 
@@ -160,7 +159,7 @@ def test_measurements_go_to_the_log_without_a_logger_of_the_caller():
         "from a2perf.metrics.trackers.emissions import track_emissions_decorator as track\n"
         "print(track(lambda: 3, save_to_logger=True, save_to_file=False, log_level='warning', force_cpu_power=10)())"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = run_python(code, check=True)
     assert done.stdout == "3\n"
     assert '"energy_consumed": ' in done.stderr
 

@@ -9,6 +9,7 @@ import time
 import pytest
 
 import a2perf
+from tests.commands import run_command
 from tests.waiting import Child
 
 pytestmark = pytest.mark.group("nvml")
@@ -38,7 +39,7 @@ while True:
 def watts() -> float:
     """Power of the first device by the driver's own tool."""
     query = ["nvidia-smi", "--id=0", "--query-gpu=power.draw", "--format=csv,noheader,nounits"]
-    return float(subprocess.run(query, capture_output=True, text=True, check=True).stdout)
+    return float(run_command(query, check=True).stdout)
 
 
 def test_a_busy_device_is_measured(tmp_path) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import csv
 import itertools
 import os
-import subprocess
-import sys
 import threading
 import time
 from importlib import metadata
@@ -20,6 +18,7 @@ from a2perf.metrics.trackers.host import describe_host
 from a2perf.metrics.trackers.sampler import Sampler
 from a2perf.metrics.trackers.tick import GROUP
 from a2perf.runs.tracking_record import TrackingReport
+from tests.commands import run_python
 
 BURN = "import time\nwhile time.process_time() < {seconds}: pass\n"
 WAIT = "print('up', flush=True)\nimport sys\nsys.stdin.read()"
@@ -355,8 +354,7 @@ Path(folder, "imported").write_text(str("codecarbon" in sys.modules))
 
 
 def script(tmp_path, own, wait_s):
-    words = [sys.executable, "-c", SCRIPT, str(tmp_path), own, str(wait_s)]
-    done = subprocess.run(words, capture_output=True, text=True)
+    done = run_python(SCRIPT, tmp_path, own, wait_s)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     report = msgspec.json.decode((tmp_path / "report.json").read_bytes(), type=TrackingReport)
     assert report.emissions.method == "a2perf:tdp_model+factor:USA/Massachusetts"

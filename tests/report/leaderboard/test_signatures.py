@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from a2perf.cli import main
+from tests.commands import call_a2perf
 from tests.report.leaderboard.made_entries import Field
 
 pytest.importorskip("cryptography", reason="signing needs the extra signing")
 
 
-def _run(field: Field, out: Path, capsys: pytest.CaptureFixture[str], *more: str) -> dict[str, dict[str, Any]]:
-    with pytest.raises(SystemExit) as ended:
-        main(["leaderboard", str(field.top), "-o", str(out), "--no-reports", "--json", *more])
-    assert ended.value.code == 0
-    document = json.loads(capsys.readouterr().out)
+def _run(field: Field, out: Path, *more: str) -> dict[str, dict[str, Any]]:
+    document = call_a2perf("leaderboard", field.top, "-o", out, "--no-reports", "--json", *more, check=True).json()
     return {row["entry"]["name"]: row for board in document["boards"] for row in board["rows"]}
 
 
-def test_signed_unknown_forged_and_unsigned(field: Field, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_signed_unknown_forged_and_unsigned(field: Field, tmp_path: Path) -> None:
     from a2perf.runs.signing import new_key, sign
 
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
@@ -38,7 +34,7 @@ def test_signed_unknown_forged_and_unsigned(field: Field, tmp_path: Path, capsys
             if name == "forged":
                 record = bundle / "manifest.json"
                 record.write_text(record.read_text().replace('"a2perf_version": "1.0.0"', '"a2perf_version": "9.9.9"'))
-    rows = _run(field, tmp_path / "site", capsys, "--trusted-keys", str(public))
+    rows = _run(field, tmp_path / "site", "--trusted-keys", str(public))
     states = {name: row["entry"]["runs"][0]["signature"]["state"] for name, row in rows.items()}
     assert states == {
         "signed": "signed",
@@ -52,6 +48,6 @@ def test_signed_unknown_forged_and_unsigned(field: Field, tmp_path: Path, capsys
     assert {name for name, row in rows.items() if row["place"] is not None} == {"signed", "stranger", "unsigned"}
     legend = (tmp_path / "site" / "index.html").read_text()
     assert all(f"<b>{word}:</b>" in legend for word in ("Unsigned", "Signed", "Unknown key"))
-    without = _run(field, tmp_path / "site", capsys)
+    without = _run(field, tmp_path / "site")
     assert "<b>Signed:</b>" not in (tmp_path / "site" / "index.html").read_text()
     assert without["signed"]["entry"]["runs"][0]["signature"]["state"] == "unknown key"

@@ -12,11 +12,11 @@ from urllib.parse import unquote
 
 import pytest
 
-from a2perf.cli import main
 from a2perf.errors import UserError
 from a2perf.plain_text import csv_cell
 from a2perf.report.leaderboard import WrittenLeaderboard, write_leaderboard
 from a2perf.report.names import plain, slug
+from tests.commands import call_a2perf
 from tests.report.leaderboard.conftest import HOSTILE
 from tests.report.leaderboard.made_entries import Field, references
 
@@ -191,22 +191,15 @@ def test_a_submission_has_its_report(field: Field, tmp_path: Path) -> None:
             assert list(report.parent.iterdir()) == [report]
 
 
-def test_the_command_prints_where_the_site_is_and_its_entries(
-    field: Field, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_prints_where_the_site_is_and_its_entries(field: Field, tmp_path: Path) -> None:
     field.entry("agent", 7.0, seeds=2, train=False)
     torn = field.evaluate("torn", [1.0], 0)
     (torn / "manifest.json").write_text("{")
     arguments = ["leaderboard", str(field.top), "-o", str(tmp_path / "site"), "--no-reports"]
-    with pytest.raises(SystemExit) as ended:
-        main(arguments)
-    assert ended.value.code == 0
-    said = capsys.readouterr().out
+    said = call_a2perf(*arguments, check=True).out
     assert "1 entries in 1 table(s), 0 without a rank" in said
     assert "invalid: torn-4/trot/seed_0/inference" in said
-    with pytest.raises(SystemExit):
-        main([*arguments, "--json"])
-    document = json.loads(capsys.readouterr().out)
+    document = call_a2perf(*arguments, "--json").json()
     assert document["boards"][0]["rows"][0]["entry"]["runs"][0]["changed"] == []
 
 

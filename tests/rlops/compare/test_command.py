@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from a2perf.records import RunState
-from tests.made_submissions import done
+from tests.commands import run_command
 from tests.rlops.compare.conftest import record
 from tests.rlops.compare.made_experiment import EXPERIMENT, NEW, OLD, POINTS, curve, write_references
 from tests.rlops.conftest import Run
@@ -289,7 +289,7 @@ def test_file_that_cannot_be_written_is_refused(run: Run, written_store: Path) -
 
 def test_module_is_the_same_command(written_store: Path, tmp_path: Path) -> None:
     words = [*BOTH.split()[1:], "--fail-on", "regression", "--store", str(written_store)]
-    ended = done([sys.executable, "-m", "a2perf.rlops.compare", *words], tmp_path)
+    ended = run_command([sys.executable, "-m", "a2perf.rlops.compare", *words], tmp_path)
     assert ended.returncode == 1, ended.stderr
     assert "gate REGRESSION on HalfCheetah-v2" in ended.stdout
 

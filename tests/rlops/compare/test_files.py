@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
@@ -13,8 +14,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from a2perf.cli import main
 from tests.accessibility import problems
+from tests.commands import call_a2perf
 from tests.report.browser import Browser
 from tests.rlops.compare.made_experiment import NEW, OLD, write_references
 
@@ -46,12 +47,9 @@ def written(written_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Wr
     references = write_references(folder / "references.json")
     words = [*DOCUMENT.split(), "--store", str(written_store), "--reference-scores", str(references)]
     words += ["--fail-on", "regression", "--tolerance-unseen", "1"]
-    with pytest.MonkeyPatch.context() as patch, io.StringIO() as out:
-        patch.chdir(folder)
-        patch.setattr("sys.stdout", out)
-        with pytest.raises(SystemExit) as ended:
-            main(words)
-        return Written(folder, int(ended.value.code or 0), out.getvalue())
+    with contextlib.chdir(folder):
+        status, out, _ = call_a2perf(*words)
+    return Written(folder, status, out)
 
 
 def test_every_file_is_there(written: Written) -> None:

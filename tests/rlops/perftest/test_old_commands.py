@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 
 from a2perf.errors import UserError
-from tests.made_submissions import done
+from tests.commands import run_command
 from tests.scripts import load_script
 
 
@@ -71,12 +71,13 @@ def test_what_the_old_words_mean(entry_point: ModuleType, compatibility: Path):
 
 def test_the_scripts_start(compatibility: Path, tmp_path: Path):
     main = str(compatibility / "src" / "main.py")
-    ended = done([sys.executable, main, "+performance=FetchReach/sac_he-test", "--multirun"], tmp_path)
+    ended = run_command([sys.executable, main, "+performance=FetchReach/sac_he-test", "--multirun"], tmp_path)
     assert ended.returncode == 2
     assert "did you mean 'FetchReach/sac_her-test'" in ended.stderr
     variables = {**os.environ, "PYTHON": sys.executable, "PERFORMANCE_TEST_LOG": os.devnull}
-    ended = done([str(compatibility / "run_performance_tests.sh"), "--help"], tmp_path, env=variables)
-    assert ended.returncode == 0
+    ended = run_command(
+        [str(compatibility / "run_performance_tests.sh"), "--help"], tmp_path, env=variables, check=True
+    )
     assert "--skip" in ended.stdout
 
 
@@ -89,6 +90,5 @@ def test_the_scripts_start(compatibility: Path, tmp_path: Path):
     ],
 )
 def test_the_old_names_are_those_of_the_new_commands(compatibility: Path, words: list[str], shown: str):
-    ended = done([sys.executable, *words], compatibility)
-    assert ended.returncode == 0, ended.stderr
+    ended = run_command([sys.executable, *words], compatibility, check=True)
     assert shown in ended.stdout

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from a2perf.experiments.performance_test.configuration import find_tests, read_test
-from tests.made_submissions import a2perf
+from tests.commands import run_a2perf
 
 OWN = ("CircuitTraining/annealing_placer-test", "WebNavigation/web_solver-test", "QuadrupedLocomotion/numpy_ars-test")
 
@@ -33,6 +33,7 @@ def test_they_pass(repository: Path, tmp_path: Path, name: str):
 
 
 def passes(repository: Path, tmp_path: Path, name: str) -> None:
-    done = a2perf("perftest", "run", name, "--store", tmp_path, cwd=repository / "compatibility", timeout=3600)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = run_a2perf(
+        "perftest", "run", name, "--store", tmp_path, cwd=repository / "compatibility", timeout=3600, check=True
+    )
     assert f"Performance test {name} successful!" in done.stdout

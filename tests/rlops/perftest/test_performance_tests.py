@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.made_submissions import a2perf
+from tests.commands import run_a2perf
 
 SCRIPT = """
 import argparse, os, sys, time
@@ -100,7 +100,7 @@ class Folder:
         )
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return a2perf("perftest", *words, cwd=self.path)
+        return run_a2perf("perftest", *words, cwd=self.path)
 
     def result(self, name: str = "Toy/a-test") -> dict:
         return json.loads((self.path / "runs" / "performance_tests" / name / "performance_test.json").read_text())
@@ -241,7 +241,7 @@ def test_a_missing_package_of_a_program_is_no_verdict_and_no_failure(folder: Fol
     junit = ElementTree.parse(folder.path / "runs" / "performance_tests" / "junit.xml").getroot()
     assert (junit.get("failures"), junit.get("errors")) == ("0", "1")
     matrix = ["--env-ids", "Toy-v0", "--num-seeds", "1", "--workers", "1", "--store", "other"]
-    done = a2perf("benchmark", "--command", f"{sys.executable} script.py", *matrix, cwd=folder.path)
+    done = run_a2perf("benchmark", "--command", f"{sys.executable} script.py", *matrix, cwd=folder.path)
     assert done.returncode == 3
     assert "missing package: ModuleNotFoundError: No module named 'a_package_of_nobody'" in done.stdout
 
@@ -271,7 +271,7 @@ def test_a_missing_package_of_the_runner_is_found_before_anything_runs(
     (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['stable_baselines3'] = None\n")
     copy = shutil.copytree(repository / "compatibility" / "conf", tmp_path / "conf")
     own = {**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
-    done = a2perf(*words, cwd=tmp_path, env=own)
+    done = run_a2perf(*words, cwd=tmp_path, env=own)
     assert done.returncode == 2
     assert done.stderr.startswith(
         "a2perf: the packaged runner needs packages that are not installed: stable_baselines3"
@@ -298,7 +298,7 @@ def test_a_test_that_cannot_run_is_no_verdict_beside_those_that_can(folder: Fold
         folder.path / "conf/performance/FetchReach",
     )
     (folder.path / "sitecustomize.py").write_text("import sys\nsys.modules['stable_baselines3'] = None\n")
-    done = a2perf("perftest", "run", cwd=folder.path, env={**os.environ, "PYTHONPATH": str(folder.path)})
+    done = run_a2perf("perftest", "run", cwd=folder.path, env={**os.environ, "PYTHONPATH": str(folder.path)})
     assert done.returncode == 3, done.stdout + done.stderr
     assert "FetchReach/sac_her-test came to no verdict: the packaged runner needs packages" in done.stdout
     assert "Hint: pip install -e '.[perftest]'" in done.stdout

@@ -11,7 +11,7 @@ import pytest
 
 from a2perf.errors import UserError
 from a2perf.experiments.smoke_test import plan
-from tests.made_submissions import a2perf
+from tests.commands import run_a2perf
 
 
 def test_pairs_are_excluded_by_what_they_can_do():
@@ -45,7 +45,7 @@ def test_one_failure_does_not_hide_the_others(tmp_path: Path, repository: Path):
     inference = tmp_path / "bad" / "inference.py"
     inference.write_text(inference.read_text().replace("def infer_once", "raise OSError('spoilt')\n\n\ndef infer_once"))
     envs = ["--env-ids", "CircuitTraining-ToyMacro-v0", "CartPole-v1"]
-    done = a2perf("smoketest", "--submissions", "bad", "good", *envs, cwd=tmp_path)
+    done = run_a2perf("smoketest", "--submissions", "bad", "good", *envs, cwd=tmp_path)
     assert done.returncode == 1, done.stderr
     pairs = json.loads((tmp_path / "runs" / "smoke_test" / "smoke_test.json").read_text())["pairs"]
     results = {
@@ -62,7 +62,7 @@ def test_one_failure_does_not_hide_the_others(tmp_path: Path, repository: Path):
 
 
 def test_nothing_to_try(tmp_path: Path):
-    done = a2perf("smoketest", "--env-ids", "CartPole-v1", cwd=tmp_path)
+    done = run_a2perf("smoketest", "--env-ids", "CartPole-v1", cwd=tmp_path)
     assert done.returncode == 2
     assert "nothing to try" in done.stderr
 
@@ -71,8 +71,7 @@ def test_nothing_to_try(tmp_path: Path):
 @pytest.mark.group("sb3")
 def test_an_algorithm_goes_through_every_phase(tmp_path: Path):
     pair = ["--algorithms", "ppo", "--env-ids", "CartPole-v1"]
-    done = a2perf("smoketest", *pair, "--steps", "128", "--json", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    done = run_a2perf("smoketest", *pair, "--steps", "128", "--json", cwd=tmp_path, check=True)
     (found,) = json.loads(done.stdout)["pairs"]
     assert {name: phase["result"] for name, phase in found["phases"].items() if name != "record"} == {
         "construct": "passed",

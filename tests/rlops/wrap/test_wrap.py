@@ -16,7 +16,7 @@ from a2perf.records import FailureKind, Manifest, RunState
 from a2perf.rlops.store import Store
 from a2perf.runs.bundles import bundle as bundles
 from a2perf.storage import read_record
-from tests.made_submissions import a2perf as run_a2perf
+from tests.commands import run_a2perf
 from tests.rlops.wrap.wrapped import Scalars, scalars_below
 
 LOGGING = """

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.commands import run_a2perf
 from tests.event_logs import event_files_below, read_event_file
-from tests.made_submissions import a2perf
 
 Scalars = dict[str, tuple[list[int], list[float]]]
 
@@ -44,7 +44,7 @@ def wrap_text(folder: Path, text: str, *words: str, env: str = "CartPole-v1", **
     for name, content in files.items():
         (folder / f"{name}.py").write_text(content)
     given = ["--env", env, "--seed", "7", "--videos", "0", "--root-dir", folder / "run", *words]
-    done = a2perf("wrap", "wrapped_script.py", *given, cwd=folder)
+    done = run_a2perf("wrap", "wrapped_script.py", *given, cwd=folder)
     artifacts = folder / "run" / "command" / "artifacts"
     path = artifacts / "wrap.json"
     report = json.loads(path.read_text()) if path.exists() else {}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +13,7 @@ from a2perf.submission.participant.adapters import callables
 from a2perf.submission.participant.adapters.contract import find
 from a2perf.submission.participant.adapters.origin import record_environment, require_origin
 from a2perf.submission.participant.signatures import ContractError
+from tests.commands import run_python
 from tests.made_submissions import write_submission
 from tests.submission.adapters import submissions
 
@@ -64,7 +63,7 @@ def test_adapters_import_no_framework_before_a_policy_is_loaded() -> None:
         "sb3.contract(algorithm='PPO'), tf_agents.contract()\n"
         "print(sorted({'torch', 'tensorflow', 'tf_agents', 'stable_baselines3', 'gymnasium'} & set(sys.modules)))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
+    done = run_python(code, check=True)
     assert done.stdout.strip() == "[]"
 
 
