@@ -16,9 +16,9 @@ import sys
 from a2perf_serve.worker import EnvironmentHost
 
 host = EnvironmentHost()
-for number, env_id in enumerate(sys.argv[1:]):
-    host.open(number, env_id, {})
-    assert len(host.reset(number, 1, None)) == 5
+for env_id in sys.argv[1:]:
+    host.open(env_id, env_id, {})
+    assert len(host.reset(env_id, 1, None)) == 5
 """
 
 

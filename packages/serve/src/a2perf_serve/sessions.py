@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import collections
 import contextlib
-import itertools
 import secrets
 import time
 from collections.abc import Awaitable, Mapping
@@ -50,7 +49,6 @@ class Session:
     """
 
     id: str
-    number: int
     created: float
     used: float
     task: TaskInfo | None = None
@@ -69,7 +67,6 @@ class Sessions:
         self.is_closing = False
         self._sessions: dict[str, Session] = {}
         self._ended: collections.OrderedDict[str, tuple[str, str]] = collections.OrderedDict()
-        self._numbers = itertools.count(1)
         self._workers = WorkerProcesses(settings.workers, settings.step_seconds)
         self._process = psutil.Process()
         self._measuring = ThreadPoolExecutor(1, "memory")
@@ -100,7 +97,7 @@ class Sessions:
                 "too_many_sessions", f"{len(self._sessions)} sessions are open, as many as allowed", "try again later"
             )
         now = time.monotonic()
-        session = Session(secrets.token_urlsafe(24), next(self._numbers), now, now, is_kept=is_kept)
+        session = Session(secrets.token_urlsafe(24), now, now, is_kept=is_kept)
         self._sessions[session.id] = session
         return session
 
@@ -206,7 +203,7 @@ class Sessions:
 
     async def _make(self, session: Session, task: TaskInfo, kwargs: dict[str, Any]) -> None:
         self._leave_worker(session)
-        session.worker = worker = await self._workers.place(task.domain, session.number)
+        session.worker = worker = await self._workers.place(task.domain, session.id)
         async with worker.opening:
             if (memory := await self._resident_bytes()) > self.settings.memory_limit:
                 raise ServingError(
@@ -214,7 +211,7 @@ class Sessions:
                     f"the environments use {memory / 1e9:.1f} GB of memory, as much as allowed",
                     "try again later",
                 )
-            await worker.call("open", session.number, task.qualified_id, {**task.kwargs, **kwargs})
+            await worker.call("open", session.id, task.qualified_id, {**task.kwargs, **kwargs})
         session.task = task
         if session.id not in self._sessions:  # closed while its environment was made
             self._leave_worker(session)
@@ -227,14 +224,14 @@ class Sessions:
     def _leave_worker(self, session: Session) -> None:
         worker, session.worker, session.task = session.worker, None, None
         if worker is not None:
-            worker.sessions.discard(session.number)
-            worker.post("close", session.number)
+            worker.sessions.discard(session.id)
+            worker.post("close", session.id)
 
     async def _call(self, session: Session, operation: str, *arguments: Any) -> Any:
         worker = session.worker
         if worker is None or session.task is None:
             raise ServingError("bad_request", "the session has no environment", "open a task first")
-        return await self._timed(operation, session, worker.call(operation, session.number, *arguments))
+        return await self._timed(operation, session, worker.call(operation, session.id, *arguments))
 
     async def _timed(self, operation: str, session: Session, work: Awaitable[_Result]) -> _Result:
         """Awaits the work of one request; a session has one at a time."""

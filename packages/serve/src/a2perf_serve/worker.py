@@ -40,17 +40,17 @@ class _Hosted:
 
 
 class EnvironmentHost:
-    """The environments of a worker process by the number of their session."""
+    """The environments of a worker process by the id of their session."""
 
     def __init__(self) -> None:
-        self._hosted: dict[int, _Hosted] = {}
+        self._hosted: dict[str, _Hosted] = {}
 
-    def open(self, session: int, env_id: str, kwargs: dict[str, Any]) -> None:
+    def open(self, session: str, env_id: str, kwargs: dict[str, Any]) -> None:
         """Makes the environment of a session; an earlier one is closed first."""
         self.close(session)
         self._hosted[session] = _Hosted(make_environment(env_id, kwargs))
 
-    def describe(self, session: int) -> bytes:
+    def describe(self, session: str) -> bytes:
         """Returns the spaces."""
         env = self._hosted[session].env
         spaces = {
@@ -59,7 +59,7 @@ class EnvironmentHost:
         }
         return encode(spaces)
 
-    def reset(self, session: int, seed: int | None, options: dict[str, Any] | None) -> list[Any]:
+    def reset(self, session: str, seed: int | None, options: dict[str, Any] | None) -> list[Any]:
         """Starts an episode."""
         hosted = self._hosted[session]
         hosted.last = None
@@ -67,7 +67,7 @@ class EnvironmentHost:
         hosted.last = [_json(observation), _json(info), _json(None), False, False]
         return hosted.last
 
-    def step(self, session: int, action: Any) -> list[Any]:
+    def step(self, session: str, action: Any) -> list[Any]:
         """Acts."""
         hosted = self._hosted[session]
         if hosted.last is None:
@@ -79,14 +79,14 @@ class EnvironmentHost:
         hosted.last = [_json(observation), _json(info), _json(float(reward)), bool(terminated), bool(truncated)]
         return hosted.last
 
-    def observe(self, session: int) -> list[Any]:
+    def observe(self, session: str) -> list[Any]:
         """Returns the last outcome again."""
         hosted = self._hosted[session]
         if hosted.last is None:
             raise ServingError("episode_over", "no episode was started", "reset first")
         return hosted.last
 
-    def close(self, session: int) -> None:
+    def close(self, session: str) -> None:
         """Closes the environment of a session, if there is one."""
         hosted = self._hosted.pop(session, None)
         if hosted is not None:
@@ -103,9 +103,6 @@ def _json(value: Any) -> bytes:
     return encode(plain(value))
 
 
-_OPERATIONS: Final = ("open", "describe", "reset", "step", "observe", "close")
-
-
 def answer(host: EnvironmentHost, operation: str, arguments: list[Any]) -> tuple[tuple[str, str, str] | None, Any]:
     """Executes one operation.
 
@@ -113,7 +110,6 @@ def answer(host: EnvironmentHost, operation: str, arguments: list[Any]) -> tuple
         The error (kind, message, hint) or None, and the result.
     """
     try:
-        assert operation in _OPERATIONS
         return None, getattr(host, operation)(*arguments)
     except ServingError as error:
         failure = error.kind, error.message, error.hint

@@ -33,7 +33,7 @@ class WorkerProcess(asyncio.Protocol):
     """
 
     def __init__(self) -> None:
-        self.sessions: set[int] = set()
+        self.sessions: set[str] = set()
         self.opening = asyncio.Lock()
         self._pending: dict[int, asyncio.Future[Any]] = {}
         self._numbers = itertools.count()
@@ -176,7 +176,7 @@ class WorkerProcesses:
         self._workers: dict[str, list[WorkerProcess]] = {}
         self._starting: dict[str, asyncio.Lock] = {}
 
-    async def place(self, domain: str, session: int) -> WorkerProcess:
+    async def place(self, domain: str, session: str) -> WorkerProcess:
         """Returns the process for a new session: an unused one while there may be more, else the least used one.
 
         Raises:
