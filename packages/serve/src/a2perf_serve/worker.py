@@ -1,8 +1,8 @@
 """A worker process: the environments of some sessions, driven by the server over a socket.
 
-Each frame is a 32-bit little-endian length and one MessagePack list: ``[number, operation, arguments...]`` from the
-server, ``[number, error, result]`` back. Frames are answered in their order. The process ends with the connection.
-Clients never connect to it.
+Each frame is a 32-bit little-endian length and one MessagePack list: ``[operation, arguments...]`` from the server,
+``[error, result]`` back. Frames are answered in their order. The process ends with the connection. Clients never
+connect to it.
 """
 
 from __future__ import annotations
@@ -138,9 +138,8 @@ def serve_socket(connection: socket.socket) -> None:
             body = received.read(length)
             if len(body) < length:
                 break
-            number, operation, *arguments = unpack(body)
-            error, result = answer(host, operation, arguments)
-            reply = packer.encode((number, error, result))
+            operation, *arguments = unpack(body)
+            reply = packer.encode(answer(host, operation, arguments))
             connection.sendall(LENGTH.pack(len(reply)) + reply)
     except (BrokenPipeError, ConnectionResetError):
         pass  # the server is gone

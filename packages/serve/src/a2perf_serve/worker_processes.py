@@ -8,7 +8,7 @@ domain.
 from __future__ import annotations
 
 import asyncio
-import itertools
+import collections
 import os
 import socket
 import subprocess
@@ -35,8 +35,7 @@ class WorkerProcess(asyncio.Protocol):
     def __init__(self) -> None:
         self.sessions: set[str] = set()
         self.opening = asyncio.Lock()
-        self._pending: dict[int, asyncio.Future[Any]] = {}
-        self._numbers = itertools.count()
+        self._pending: collections.deque[asyncio.Future[Any]] = collections.deque()  # answered in their order
         self._packer = msgspec.msgpack.Encoder()
         self._buffer = bytearray()
         self._process: subprocess.Popen[bytes] | None = None
@@ -110,14 +109,14 @@ class WorkerProcess(asyncio.Protocol):
     def _send(self, operation: str, arguments: tuple[Any, ...]) -> asyncio.Future[Any]:
         if not self.is_alive or self._transport is None:
             raise self._ended()
-        number = next(self._numbers)
         try:
-            body = self._packer.encode((number, operation, *arguments))
+            body = self._packer.encode((operation, *arguments))
         except OverflowError as error:
             raise ServingError("bad_request", f"a number is too large: {error}") from error
         if not self._pending:
             self._progress = time.monotonic()
-        future = self._pending[number] = asyncio.get_running_loop().create_future()
+        future = asyncio.get_running_loop().create_future()
+        self._pending.append(future)
         self._transport.write(LENGTH.pack(len(body)) + body)
         return future
 
@@ -139,9 +138,9 @@ class WorkerProcess(asyncio.Protocol):
             end = start + LENGTH.size + length
             if len(buffer) < end:
                 break
-            number, error, result = msgspec.msgpack.decode(bytes(buffer[start + LENGTH.size : end]))
+            error, result = msgspec.msgpack.decode(bytes(buffer[start + LENGTH.size : end]))
             self._progress = time.monotonic()
-            future = self._pending.pop(number)
+            future = self._pending.popleft()
             if not future.done():
                 future.set_result((error, result))
             start = end
@@ -151,8 +150,8 @@ class WorkerProcess(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         """Fails the requests that wait: the process has ended."""
         self.is_alive = False
-        pending, self._pending = self._pending, {}
-        for future in pending.values():
+        while self._pending:
+            future = self._pending.popleft()
             if not future.done():
                 future.set_exception(self._ended())
                 future.exception()  # counts as retrieved, if the client has left
