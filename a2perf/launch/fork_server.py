@@ -1,10 +1,10 @@
 """Forks evaluators from a process that has imported what they need: they start in milliseconds.
 
-``LocalLauncher`` starts it as ``python -P -m a2perf.launch.fork_server SOCKET PID EVALUATOR`` with its second evaluator,
-before which it plays an episode. ``a2perf.evaluate`` starts it for the first one, and imports its modules at the same
-time. EVALUATOR, a module, says in lists of processes what the forked ones are. Every run is another process, as
-without it: only imported modules and compiled kernels are shared, and no submission is imported here. It ends with the
-launcher, and its runs with it.
+``LocalLauncher`` starts it as ``python -P -m a2perf.launch.fork_server SOCKET PID EVALUATOR`` with its second
+evaluator, before which it plays an episode. ``a2perf.evaluate`` starts it for the first one, and imports its modules
+at the same time. EVALUATOR, a module, says in lists of processes what the forked ones are. Every run is another
+process, as without it: only imported modules and compiled kernels are shared, and no submission is imported here. It
+ends with the launcher, and its runs with it.
 """
 
 from __future__ import annotations
