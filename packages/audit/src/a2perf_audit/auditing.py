@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -56,14 +57,12 @@ def audit(
         UserError: it cannot be made, or the expert raised an exception.
     """
     bench = Bench(subject)
-    try:
-        findings: list[Finding] = []
+    findings: list[Finding] = []
+    with contextlib.closing(bench.env):
         identity = subject.identity()
         for check in CHECKS:
             progress(f"{subject.name}: {check.__name__.replace('_', ' ')}")
             findings.append(check(bench))
             grown(Audit(subject.name, findings, [], subject.command, identity))
         returns = sorted(((mean.name, mean.value, mean.half) for mean in bench.measured), key=lambda row: -row[1])
-    finally:
-        bench.env.close()
     return Audit(subject.name, findings, returns, subject.command, identity)

@@ -30,6 +30,7 @@ from a2perf_audit.episodes import ExpertError, Mean, Played, Policy, legal, play
 
 HOLDS, FAILS, NOT_APPLICABLE, COULD_NOT_RUN = "holds", "fails", "not applicable", "could not run"
 NOT_FINISHED = "not finished"
+_OPTIONS = ("reward_range", "maximum", "episodes", "search_steps", "cap", "time_limit_s")
 
 
 def _make(name: str, kwargs: Mapping[str, Any], render_mode: str | None) -> Any:
@@ -131,21 +132,10 @@ class Subject:
             fingerprint = inspect(found.env_id, self.kwargs).fingerprint if foreign else fingerprint
         return {
             "a2perf": a2perf.__version__,
-            "package": None
-            if package is None
-            else {
-                "name": package.name,
-                "version": package.version,
-                "sha256": package.sha256,
-            },
+            "package": package and {name: getattr(package, name) for name in ("name", "version", "sha256")},
             "fingerprint": fingerprint,
             "expert": self.expert_name or (None if self.expert is None else "given in Python"),
-            "reward_range": self.reward_range,
-            "maximum": self.maximum,
-            "episodes": self.episodes,
-            "search_steps": self.search_steps,
-            "cap": self.cap,
-            "time_limit_s": self.time_limit_s,
+            **{name: getattr(self, name) for name in _OPTIONS},
         }
 
 

@@ -150,12 +150,9 @@ def same_seed(bench: Bench) -> tuple[str, str, int | None]:
         return _holds(f"{len(_SEEDS)} seeds, each three times")
     if bench.subject.drawn_fails:
         return _holds(f"{len(_SEEDS)} seeds, each three times; it cannot be drawn here: {bench.subject.drawn_fails}")
-    env = bench.subject.make(render_mode="rgb_array")
     actions = once.actions[:_DRAWN]
-    try:
+    with contextlib.closing(bench.subject.make(render_mode="rgb_array")) as env:
         drawn = play(env, actions, seed, bench.cap, between=env.render)
-    finally:
-        env.close()
     if text := first_difference(play(bench.env, actions, seed, bench.cap), drawn):
         return _fails(f"while pictures of it are drawn, {text}", seed)
     return _holds(f"{len(_SEEDS)} seeds, each three times, and once while pictures are drawn")
@@ -177,16 +174,13 @@ def seeds_differ(bench: Bench) -> tuple[str, str, int | None]:
 def episodes_independent(bench: Bench) -> tuple[str, str, int | None]:
     """A seed alone and after episodes of other seeds, ended and broken off."""
     alone = {seed: _random(bench, bench.subject.make(), seed, close=True) for seed in _SEEDS}
-    env = bench.subject.make()
-    try:
+    with contextlib.closing(bench.subject.make()) as env:
         for seed in reversed(_SEEDS):
             for _ in range(3):
                 _random(bench, env, 77)
             play(env, policies.random_policy(env)(1), 99, 3)
             if text := first_difference(alone[seed], _random(bench, env, seed)):
                 return _fails(f"after other episodes {text}", seed)
-    finally:
-        env.close()
     return _holds("the order of seeds and broken-off episodes change nothing")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -134,14 +135,12 @@ def measured(
     assert manifest is not None
     returns = [float(value) for run in runs for value in run.returns]
     bench = Bench(Subject(environment, kwargs, cap=LONGEST_EPISODE))
-    try:
+    with contextlib.closing(bench.env):
         known = bench.trivial
         random = _reference(_returns(bench, random_policy(bench.env), len(returns)), "random actions", command)
         best = _reference(
             _returns(bench, dict(trivial(bench.env))[known[0].name], len(returns)), known[0].name, command
         )
-    finally:
-        bench.env.close()
     floor = max(best, random, key=lambda reference: reference.mean)
     reference = _reference(returns, f"{runs[0].name} ({manifest.submission.sha256[:12]})", command, seeds)
     if reference.mean <= floor.mean:

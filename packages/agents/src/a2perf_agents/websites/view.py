@@ -101,10 +101,6 @@ class _PageLines:
             self.lines.append(_Line(number, start, _kind(node), options))
         self.shown = frozenset(line.node for line in self.lines)
 
-    def numbers_of(self, site: Site, *roles: NodeRole) -> str:
-        """Returns the numbers of the shown elements with some roles, as a text."""
-        return numbers([line.node for line in self.lines if site.nodes[line.node].role in roles])
-
 
 def _labelled(site: Site, label: int) -> int:
     """Returns the control that a label names, -1 for none: the one it refers to, or the radio button beside it."""
@@ -211,7 +207,7 @@ class TextView:
         }[verb]
         if node.role not in takes:
             role = ROLES.get(node.listed_tag, "text")
-            valid = page.numbers_of(site, *takes)
+            valid = numbers([line.node for line in page.lines if site.nodes[line.node].role in takes])
             raise TextActionError(f"{_given(action)}: element {number} is a {role}; {verb} takes elements: {valid}")
         if verb == "fill":
             return value
@@ -277,32 +273,23 @@ class TextView:
     def _short_lines(self, new: bool | frozenset[int]) -> list[str]:
         backend = self.episode.backend
         fresh = new if isinstance(new, frozenset) else frozenset()
-        if not isinstance(backend, PageModel):
-            return self._lines_of_rows(fresh)
-        values, visited, tampered, focus = backend.values, backend.visited, backend.tampered, backend.focus
-        texts = backend.texts
-        found = []
-        for number, start, kind, options in _lines_of(self._site, backend.view).lines:
-            marks = visited[number] | tampered[number] << 1
-            if number == focus:
-                marks |= 4
-            if fresh and number in fresh:
-                marks |= 8
-            if kind == _PLAIN:
-                found.append(start + _MARKS[marks])
-            else:
-                shown = texts.get(self._site.nodes[number].slot, "") if kind == _SLOT else values[number]
-                found.append(start + _stated(kind, shown) + options + _MARKS[marks])
-        return found
-
-    def _lines_of_rows(self, fresh: frozenset[int]) -> list[str]:
-        rows = {row.node: row for row in self._rows()}
+        # The rows of a page model would cost more than the text: its state is read directly.
+        model = backend if isinstance(backend, PageModel) else None
+        rows = {row.node: row for row in self._rows()} if model is None else {}
         found = []
         for number, start, kind, options in self._lines().lines:
-            row = rows[number]
-            marks = (VISITED in row.classes.split()) | row.tampered << 1 | row.focused << 2 | (number in fresh) << 3
-            stated = _stated(kind, row.text if kind == _SLOT else row.value)
-            found.append(start + stated + options + _MARKS[marks])
+            shown: Value
+            if model is None:
+                row = rows[number]
+                marks = (VISITED in row.classes.split()) | row.tampered << 1 | row.focused << 2
+                shown = row.text if kind == _SLOT else row.value
+            else:
+                marks = model.visited[number] | model.tampered[number] << 1 | (number == model.focus) << 2
+                shown = model.texts.get(self._site.nodes[number].slot, "") if kind == _SLOT else model.values[number]
+            if number in fresh:
+                marks |= 8
+            stated = "" if kind == _PLAIN else _stated(kind, shown) + options
+            found.append(start + stated + _MARKS[marks])
         return found
 
     def _full_lines(self) -> list[str]:
