@@ -90,11 +90,10 @@ class CallJournal:
     def __init__(self, path: Path) -> None:
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
         self._lock()
-        self.recorded = RecordedAnswers.of(path)
         data = read_bounded(path, MAX_JOURNAL_BYTES)
-        complete = sum(len(line) for line in data.splitlines(keepends=True) if line.endswith(b"\n"))
-        os.ftruncate(self._descriptor, complete)  # a line that a crash cut off
-        self.size = complete
+        self.recorded = RecordedAnswers(path, data)
+        self.size = data.rfind(b"\n") + 1
+        os.ftruncate(self._descriptor, self.size)  # removes a line that a crash cut off
         self._waiting: list[asyncio.Future[None]] = []
         self._wakes = threading.Condition()
         self._closing = False

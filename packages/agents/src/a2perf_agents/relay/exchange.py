@@ -306,7 +306,7 @@ class Exchanges:
             try:
                 async with (
                     self._gate.turn(again=call.tries > 1) as turn,
-                    self._upstream.post(call.request.path, call.body) as response,
+                    self._upstream.request("POST", call.request.path, call.body) as response,
                 ):
                     call.is_rate_limited = response.status == 429
                     if response.status == 200:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import msgspec
@@ -18,7 +17,6 @@ from a2perf_agents.relay.connections import (
     Connections,
     Lost,
     ResponseTooLarge,
-    ServerResponse,
     Unreachable,
     Untrusted,
 )
@@ -31,8 +29,8 @@ _SHORTEST_SCRUBBED = 8
 """A shorter word could occur in any text."""
 
 
-class Upstream:
-    """The client of the model server."""
+class Upstream(Connections):
+    """Connections to the model server, with the organizer's key."""
 
     def __init__(self, access: ModelAccess) -> None:
         self._access = access
@@ -40,15 +38,11 @@ class Upstream:
         headers = {"accept-encoding": "identity", "content-type": "application/json", "user-agent": "a2perf"}
         if access.key:
             headers["authorization"] = f"Bearer {access.key}"
-        self._connections = Connections(access.endpoint, headers)
+        super().__init__(access.endpoint, headers)
 
     def scrubbed(self, data: bytes) -> bytes:
         """Returns an answer without the key, in case the server repeats it."""
         return data.replace(self._key, b"[removed]") if self._key else data
-
-    def post(self, path: str, body: bytes) -> AbstractAsyncContextManager[ServerResponse]:
-        """Sends one request, see ``Connections.request``."""
-        return self._connections.request("POST", path, body)
 
     async def check(self) -> None:
         """Asks the server for its models, to find a wrong address, key or name before a run starts.
@@ -61,7 +55,7 @@ class Upstream:
         """
         access = self._access
         try:
-            async with asyncio.timeout(CHECK_TIMEOUT_S), self._connections.request("GET", "models") as answer:
+            async with asyncio.timeout(CHECK_TIMEOUT_S), self.request("GET", "models") as answer:
                 status, content = answer.status, await answer.read()
         except Untrusted as error:
             hint = explained(CallOutcome.UNTRUSTED.value)[1]
@@ -86,10 +80,6 @@ class Upstream:
                         f"the model server {access.shown_endpoint} does not list {name!r}{did_you_mean(name, listed)}",
                         hint=f"choose one of its models: {', '.join(sorted(listed)[:10])}",
                     )
-
-    async def close(self) -> None:
-        """Closes all connections."""
-        await self._connections.close()
 
 
 def _names(data: bytes) -> set[str]:
