@@ -149,7 +149,7 @@ def test_streams_and_redacted_journals(tmp_path: Path) -> None:
     entries += call(2, 1, None, None)
     shown = shown_transcript(run_with(tmp_path / "r", entries), TranscriptBudget())
     assert shown is not None
-    assert shown.episodes[0].panels == ("click 12",)
+    assert [step.summary for step in shown.episodes[0].steps] == ["click 12"]
     notes = [text.note for text in shown.episodes[1].steps[0].texts]
     assert notes[0] == f"redacted: 99 bytes, SHA-256 {'a' * 16}…"
     assert notes[1].endswith(f"SHA-256 {'b' * 16}…")

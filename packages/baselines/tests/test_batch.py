@@ -75,7 +75,7 @@ def test_the_seed_determines_a_batch_and_finished_episodes_are_reported() -> Non
 
 def test_candidates_beyond_the_table_are_left_out() -> None:
     batch = WebBatch(training_designs(3, 1, 4), 4, rows=6)
-    assert batch.largest_page > 6
+    assert batch._pool.largest > 6
     shown = batch.reset(seed=0)
     assert shown["features"].shape == (4, 6, len(FEATURES))
     assert shown["rows"].max() == 6

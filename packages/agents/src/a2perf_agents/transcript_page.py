@@ -37,7 +37,7 @@ class ShownMessage:
 
 @dataclasses.dataclass(frozen=True)
 class ShownStep:
-    """One exchange on the page."""
+    """One exchange on the page; ``summary`` is the first line of the answer."""
 
     title: str
     summary: str
@@ -51,14 +51,12 @@ class ShownEpisode:
 
     Attributes:
         failed: whether it failed, or a call in it.
-        panels: the answers in a row: what the agent did, call by call.
         drawn: whether there are pictures of the pages.
     """
 
     title: str
     facts: str
     failed: bool
-    panels: tuple[str, ...]
     drawn: bool
     steps: tuple[ShownStep, ...]
     note: str = ""
@@ -153,13 +151,10 @@ def _shown_episode(
     name = scope.phase if scope.episode is None else f"Episode {scope.episode}"
     errors = [exchange for exchange in transcript.exchanges if exchange.answer is None]
     steps = tuple(_shown_step(exchange, budget) for exchange in transcript.exchanges)
-    panels = tuple(_panel(exchange) for exchange in transcript.exchanges)
     note = f"{transcript.left_out} exchanges in the middle are left out." if transcript.left_out else ""
     if errors:
         facts = ", ".join(part for part in (facts, f"{len(errors)} failed calls") if part)
-    return ShownEpisode(
-        f"{name} of {task}" if task else name, facts, failed or bool(errors), panels, drawn, steps, note
-    )
+    return ShownEpisode(f"{name} of {task}" if task else name, facts, failed or bool(errors), drawn, steps, note)
 
 
 def _is_drawn(run: Run, transcript: EpisodeTranscript) -> bool:

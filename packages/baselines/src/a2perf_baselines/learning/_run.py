@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -149,9 +148,7 @@ class TrainingRun:
         """Returns the run."""
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Closes the event file and ends the display."""
         self._curve.close()
         self._progress.close()

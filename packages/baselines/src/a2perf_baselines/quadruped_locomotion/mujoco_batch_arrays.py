@@ -74,16 +74,12 @@ class World(NamedTuple):
 
     Attributes:
         target_times: of the target frames, s, shape (4,).
-        body_points: see ``mujoco_model.body_points``.
-        body_radii: see ``mujoco_model.body_points``.
+        body_points, body_radii: see ``mujoco_model.body_points``.
         step: address of ``mj_step``.
         models: addresses of the models among which each episode draws one.
-        implicit_damping: see ``TwinPhysics``.
-        start_scale: see ``TwinPhysics``.
-        latency_scale: see ``TwinPhysics``.
+        implicit_damping, start_scale, latency_scale: see ``TwinPhysics``.
         longest: steps after which an episode is cut off.
-        control: of ``ResidualControl``: share, ahead, scale.
-        differences: of ``ResidualControl``.
+        control, differences: of ``ResidualControl``: share, ahead and scale; whether the policy sees differences.
         randomize: whether latency and strength of the motors are drawn for each episode.
         push: largest change of each component of the velocity by a push, m/s.
         push_probability: of a push, per step.

@@ -104,11 +104,6 @@ class WebBatch:
         self._random = np.random.default_rng(0)
         self._drawn = np.arange(len(self._sites))
 
-    @property
-    def largest_page(self) -> int:
-        """Candidates of the largest page seen so far."""
-        return self._pool.largest
-
     def draw_from(self, designs: Sequence[int]) -> None:
         """Restricts the designs of further episodes to those with these numbers; a curriculum widens them.
 
