@@ -18,7 +18,7 @@ from a2perf.report.tables import Cell, Column, Quantity, Table, Text
 from a2perf.report.task_results import TaskResults, labels_of, title_of
 from a2perf.runs.run import Run
 from a2perf_agents.costs import currency_of, in_episodes, successes_in
-from a2perf_agents.record import ScopeUsage, UsageCounts
+from a2perf_agents.record import UsageCounts
 from a2perf_agents.use import ModelUse, use_of
 
 MOST_EPISODES = 200
@@ -119,27 +119,25 @@ def _episode_rows(run: Run, models: ModelUse, title: Text) -> list[tuple[Cell, .
         for episode in episodes
     }
     own = next(iter(run.episodes), "") if len(run.episodes) == 1 else ""
-    return [
-        _episode_row(run, scope, returns.get((scope.task or own, scope.episode)), title)
-        for scope in models.usage.scopes
-        if scope.episode is not None
-    ]
-
-
-def _episode_row(run: Run, scope: ScopeUsage, episode_return: float | None, title: Text) -> tuple[Cell, ...]:
-    counts = scope.usage
-    first = counts.first_token
-    return (
-        Text(text=f"{scope.episode}", detail=plain_text(scope.task) or None),
-        title,
-        Quantity(value=episode_return, provenance="recorded"),
-        _calls(counts),
-        Text(text=errors_text(counts)),
-        *_tokens(counts),
-        _cost(counts.cost, run),
-        Quantity(value=None if first is None else first.median_s, unit="s", provenance="measured"),
-        Quantity(value=counts.call_s, unit="s", provenance="measured"),
-    )
+    rows: list[tuple[Cell, ...]] = []
+    for scope in models.usage.scopes:
+        if scope.episode is None:
+            continue
+        counts, first = scope.usage, scope.usage.first_token
+        rows.append(
+            (
+                Text(text=f"{scope.episode}", detail=plain_text(scope.task) or None),
+                title,
+                Quantity(value=returns.get((scope.task or own, scope.episode)), provenance="recorded"),
+                _calls(counts),
+                Text(text=errors_text(counts)),
+                *_tokens(counts),
+                _cost(counts.cost, run),
+                Quantity(value=None if first is None else first.median_s, unit="s", provenance="measured"),
+                Quantity(value=counts.call_s, unit="s", provenance="measured"),
+            )
+        )
+    return rows
 
 
 def errors_text(counts: UsageCounts) -> str:

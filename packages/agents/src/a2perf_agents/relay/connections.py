@@ -107,7 +107,6 @@ class ServerResponse:
     """The answer to one try.
 
     Attributes:
-        headers: its headers, names in lower case; of repeated ones all values, joined with commas.
         retry_after_s: what the header Retry-After asks for; None without it.
         is_stream: whether it is a stream of events.
     """
@@ -116,9 +115,8 @@ class ServerResponse:
         self._response = response
         self._raw = response.aiter_raw()
         self.status = response.status_code
-        self.headers = dict(response.headers)
-        self.retry_after_s = retry_after(self.headers.get("retry-after"))
-        self.is_stream = self.headers.get("content-type", "").startswith("text/event-stream")
+        self.retry_after_s = retry_after(response.headers.get("retry-after"))
+        self.is_stream = response.headers.get("content-type", "").startswith("text/event-stream")
 
     @property
     def is_retried(self) -> bool:
@@ -133,7 +131,7 @@ class ServerResponse:
             Lost: the connection ended early.
             ResponseTooLarge: it exceeds the limit.
         """
-        if self.headers.get("content-encoding", "identity") != "identity":
+        if self._response.headers.get("content-encoding", "identity") != "identity":
             raise BadResponse("the model server sent a compressed answer, which the request did not allow")
         size = 0
         try:

@@ -244,19 +244,16 @@ class Exchanges:
             call.reply.pieces.put_nowait(piece)
 
     def _held_error(self, call: PendingCall, outcome: CallOutcome, message: str) -> None:
-        body = requests.error_body(outcome, message)
         del call.times[len(call.sent) :]
         call.held.clear()
-        call.hold(b"data: " + body + b"\n\n" if call.reply.started.done() else body)
+        call.hold(_error_piece(call, outcome, message))
 
     def _unrecorded(self, call: PendingCall, error: Exception) -> None:
         message = f"the relay could not record the answer ({type(error).__name__})"
-        body = requests.error_body(CallOutcome.SERVER_ERROR, message)
-        if call.reply.started.done():
-            body = b"data: " + body + b"\n\n"
-        else:
+        piece = _error_piece(call, CallOutcome.SERVER_ERROR, message)
+        if not call.reply.started.done():
             call.reply.start(500, "application/json")
-        call.reply.pieces.put_nowait(body)
+        call.reply.pieces.put_nowait(piece)
         call.reply.pieces.put_nowait(None)
 
     async def _settle(
@@ -395,6 +392,11 @@ class Exchanges:
         else:
             call.send(event)
         return ends
+
+
+def _error_piece(call: PendingCall, outcome: CallOutcome, message: str) -> bytes:
+    body = requests.error_body(outcome, message)
+    return b"data: " + body + b"\n\n" if call.reply.started.done() else body
 
 
 def _passed_on(status: int, outcome: CallOutcome) -> int:

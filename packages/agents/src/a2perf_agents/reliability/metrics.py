@@ -28,8 +28,6 @@ from a2perf.records import Episode
 from a2perf.runs.run import Run
 from a2perf_agents.reliability import consistency, predictability
 
-PREFIX = "robustness_"
-"""Begins the names of the metrics of single perturbations."""
 LARGEST_K = 8
 _RESAMPLES = 500
 
@@ -348,7 +346,7 @@ def _robustness(chosen: str | None) -> Callable[..., MetricResult]:
 
 def _robustness_metric(chosen: str | None, label: str, summary: str) -> Metric:
     return _metric(
-        "robustness" if chosen is None else f"{PREFIX}{chosen}",
+        "robustness" if chosen is None else f"robustness_{chosen}",
         label,
         f"min(success rate with perturbation / success rate without, 1), {summary}",
         "1 success, and 1 episode under the perturbation",
