@@ -111,7 +111,7 @@ def test_def_gives_positions_pins_nets_and_blockages(tmp_path):
     assert (netlist.x[1], netlist.y[1]) == (30.0, 45.0)
     assert (netlist.width[1], netlist.height[1]) == (10.0, 20.0)
     assert flat.fixed.tolist() == [1, 1, 0, 0, 0, 0]
-    assert flat.masters == {1: "RAM"}
+    assert {node: macro.master for node, macro in flat.macros.items()} == {1: "RAM"}
     # The box around both shapes of D[0] is (-1, 4)..(0, 10); the origin moves it by 1, the centre is at (5, 10).
     assert (netlist.x_offset[2], netlist.y_offset[2]) == (-4.5, -3.0)
     assert (netlist.x_offset[3], netlist.y_offset[3]) == (4.5, -9.0)

@@ -60,8 +60,7 @@ def read_bookshelf(aux: Path, progress: Progress | None = None) -> FlatDesign:
         NetlistError: a file is missing or broken; the message names the file and the line.
     """
     files = bookshelf_files(aux)
-    reader = _BookshelfReader(aux, {suffix: _Lines(path, progress) for suffix, path in files.items()})
-    return reader.read()
+    return _BookshelfReader(aux, {suffix: _Lines(path, progress) for suffix, path in files.items()}).read()
 
 
 class _BookshelfReader(FlatColumns):
@@ -70,7 +69,6 @@ class _BookshelfReader(FlatColumns):
         self.aux, self.files = aux, files
         self.code_of: dict[bytes, int] = {}
         self.weight_of: dict[bytes, float] = {}
-        self.port_sizes: list[tuple[float, float]] = []
 
     def read(self) -> FlatDesign:
         box, row_height = self._rows(self.files[".scl"])
@@ -118,8 +116,7 @@ class _BookshelfReader(FlatColumns):
             mark = words[3] if len(words) > 3 else b""
             small = max(width, height) <= row_height or width * height == 0.0
             if mark == b"terminal_NI" or (mark == b"terminal" and small):
-                code = PORT_CODE + self.ports.add(name)
-                self.port_sizes.append((width, height))
+                code = PORT_CODE + self.ports.add(name, (width, height), hard=False, fixed=True)
             else:
                 fixed = mark == b"terminal"
                 hard = fixed or height > _ROWS_OF_A_CELL * row_height
@@ -134,8 +131,8 @@ class _BookshelfReader(FlatColumns):
             code = self._code(file, words[0])
             x, y = file.numeric(words[1], "x"), file.numeric(words[2], "y")
             if code >= PORT_CODE:
-                width, height = self.port_sizes[code - PORT_CODE]
-                self.ports.place(code - PORT_CODE, x + width / 2.0, y + height / 2.0)
+                ports, port = self.ports, code - PORT_CODE
+                ports.place(port, x + ports.width[port] / 2.0, y + ports.height[port] / 2.0, 0)
                 continue
             self.components.place(code, x, y, file.orientation(words[4] if len(words) > 4 else b"N"))
             if b"/FIXED" in words or b"/FIXED_NI" in words:

@@ -162,11 +162,10 @@ class _DefReader(FlatColumns):
         if self.port_of.setdefault(name, index) != index:
             raise self.file.error(f"pin {shown(name)!r} occurs twice")
         self.port_drives.append(options.get(b"DIRECTION") == b"INPUT")
-        self.ports.add(name)
+        self.ports.add(name, (0.0, 0.0), hard=False, fixed=True)
         status = next((word for word in _STATUSES if word in words), b"")
         if status:
-            x, y, _ = self._place(words, status, "pin")
-            self.ports.place(index, x, y)
+            self.ports.place(index, *self._place(words, status, "pin"))
 
     def _net(self, words: list[bytes]) -> None:
         end = words.index(b"+") if b"+" in words else len(words)

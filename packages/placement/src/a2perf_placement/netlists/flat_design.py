@@ -25,6 +25,7 @@ from a2perf.domains.circuit_training.netlists.netlist import (
     Netlist,
     NetlistError,
 )
+from a2perf_placement.netlists.task_files import ImportedMacro
 
 Floats = NDArray[np.float64]
 PORT_CODE, PIN_CODE = 1 << 29, 1 << 30
@@ -43,8 +44,7 @@ class FlatDesign:
         origin: lower left corner of the canvas in the coordinates of the source, um.
         fixed: 1 for each node that the source fixes, uint8, shape (nodes,).
         blockages: low x, low y, high x, high y (um) and rate (0..1), shape (n, 5).
-        masters: library cell of each hard macro, by node; empty where the source has no library.
-        components: name in the source of each hard macro that the netlist names differently, by node.
+        macros: name and library cell of each hard macro in the source, by node.
         notes: what was left out or assumed, one sentence each.
     """
 
@@ -54,14 +54,13 @@ class FlatDesign:
     origin: tuple[float, float]
     fixed: NDArray[np.uint8]
     blockages: Floats
-    masters: dict[int, str]
-    components: dict[int, str] = field(default_factory=dict)
+    macros: dict[int, ImportedMacro]
     notes: tuple[str, ...] = ()
 
 
 @dataclass
 class Components:
-    """Cells and macros in file order; one entry per component in every column.
+    """Cells and macros, or ports, in file order; one entry per component in every column.
 
     Attributes:
         names: names as in the file.
@@ -95,27 +94,6 @@ class Components:
     def place(self, index: int, x: float, y: float, orientation: int) -> None:
         """Gives a component its place."""
         self.x[index], self.y[index], self.placed[index], self.orientation[index] = x, y, 1, orientation
-
-
-@dataclass
-class PortColumns:
-    """Ports in file order: names, positions in the coordinates of the file (um), and whether each is placed."""
-
-    names: list[bytes] = field(default_factory=list)
-    x: array[float] = field(default_factory=lambda: array("d"))
-    y: array[float] = field(default_factory=lambda: array("d"))
-    placed: array[int] = field(default_factory=lambda: array("b"))
-
-    def add(self, name: bytes) -> int:
-        """Adds a port that is not placed, and returns its index."""
-        self.names.append(name)
-        for column in (self.x, self.y, self.placed):
-            column.append(0)
-        return len(self.names) - 1
-
-    def place(self, index: int, x: float, y: float) -> None:
-        """Gives a port its place."""
-        self.x[index], self.y[index], self.placed[index] = x, y, 1
 
 
 @dataclass
@@ -167,7 +145,7 @@ class FlatColumns:
     """
 
     components: Components = field(default_factory=Components)
-    ports: PortColumns = field(default_factory=PortColumns)
+    ports: Components = field(default_factory=Components)
     pins: MacroPins = field(default_factory=MacroPins)
     nets: NetColumns = field(default_factory=NetColumns)
     masters: dict[int, str] = field(default_factory=dict)
@@ -259,9 +237,10 @@ class FlatColumns:
             origin=(box[0], box[1]),
             fixed=fixed,
             blockages=_inside(rates, (width, height)),
-            masters={int(order.component[component]): master for component, master in self.masters.items()},
-            components={
-                int(order.component[index]): components.names[index].decode(errors="replace")
+            macros={
+                int(order.component[index]): ImportedMacro(
+                    component=components.names[index].decode(errors="replace"), master=self.masters.get(index, "")
+                )
                 for index in np.flatnonzero(hard).tolist()
             },
             notes=tuple(notes),
@@ -313,7 +292,7 @@ class _Order:
         return starts, found, weight
 
 
-def _on_canvas(ports: PortColumns, box: tuple[float, float, float, float]) -> tuple[Floats, Floats, NDArray[np.int8]]:
+def _on_canvas(ports: Components, box: tuple[float, float, float, float]) -> tuple[Floats, Floats, NDArray[np.int8]]:
     """Returns positions and sides of ports; outside the engine's grid a port would take its nets out of the costs."""
     width, height = box[2] - box[0], box[3] - box[1]
     x, y = np.array(ports.x) - box[0], np.array(ports.y) - box[1]

@@ -174,12 +174,7 @@ def import_netlist(
         canvas_height=flat.canvas[1],
         columns=grid[0],
         rows=grid[1],
-        macros={
-            (name := flat.netlist.names[node]): ImportedMacro(
-                component=flat.components.get(node, name), master=flat.masters.get(node, "")
-            )
-            for node in np.flatnonzero(kind == KIND_MACRO).tolist()
-        },
+        macros={flat.netlist.names[node]: macro for node, macro in flat.macros.items()},
         counts=counts,
         notes=[*flat.notes, *_warnings(flat, grouping.count, nets.left_out, settings.max_sinks, macros, utilization)],
     )
@@ -260,7 +255,10 @@ def _from_protobuf(path: Path, init_placement: Path | None) -> FlatDesign:
         origin=(0.0, 0.0),
         fixed=fixed,
         blockages=np.array(header.blockages, dtype=np.float64).reshape(-1, 5),
-        masters={},
+        macros={
+            node: ImportedMacro(component=netlist.names[node])
+            for node in np.flatnonzero(netlist.kind == KIND_MACRO).tolist()
+        },
     )
 
 
