@@ -126,6 +126,7 @@ class Benchmark:
             **columns,
         )
         order = placed_nodes(netlist)
+        kinds = np.where(netlist.kind[order] == KIND_STDCELL, CELL, np.where(netlist.soft[order] == 1, SOFT, HARD))
         ports = np.flatnonzero(netlist.kind == KIND_PORT)
         owner = _owners(netlist, order, ports)
         pins, net_pins = np.unique(netlist.net_pins, return_inverse=True)
@@ -138,8 +139,8 @@ class Benchmark:
             canvas=(numbers[0], numbers[1]),
             grid=(counts[0], counts[1]),
             node_names=tuple(names[node] for node in order),
-            num_hard=int(((netlist.kind[order] == KIND_MACRO) & (netlist.soft[order] == 0)).sum()),
-            node_kinds=_kinds(netlist, order),
+            num_hard=int((kinds == HARD).sum()),
+            node_kinds=kinds.astype(np.int8),
             node_sizes=np.stack((netlist.width[order], netlist.height[order]), axis=1),
             positions=np.stack([axis[order] for axis in placed], axis=1),
             orientations=tuple(ORIENTATIONS[max(int(code), 0)] for code in netlist.orientation[order]),
@@ -235,11 +236,6 @@ def placed_nodes(netlist: Netlist) -> Ints:
     soft = netlist.soft[macros] == 1
     cells = np.flatnonzero(netlist.kind == KIND_STDCELL)
     return np.concatenate((macros[~soft], macros[soft], cells)).astype(np.int64)
-
-
-def _kinds(netlist: Netlist, order: Ints) -> NDArray[np.int8]:
-    kinds = np.where(netlist.kind[order] == KIND_STDCELL, CELL, np.where(netlist.soft[order] == 1, SOFT, HARD))
-    return kinds.astype(np.int8)
 
 
 def _owners(netlist: Netlist, order: Ints, ports: Ints) -> Ints:

@@ -281,7 +281,7 @@ def _result(benchmark: Benchmark, hard: PlacementCost) -> PlacerResult:
     positions = benchmark.positions.copy()
     macros = benchmark.order[: benchmark.num_hard]
     positions[: benchmark.num_hard] = np.stack((hard.state.x[macros], hard.state.y[macros]), axis=1)
-    return PlacerResult(positions, _codes(benchmark))
+    return PlacerResult(positions, np.array([ORIENTATIONS.index(name) for name in benchmark.orientations], np.int64))
 
 
 def _written(benchmark: Benchmark, costs: IncrementalPlacement) -> PlacerResult:
@@ -290,7 +290,3 @@ def _written(benchmark: Benchmark, costs: IncrementalPlacement) -> PlacerResult:
     state, order = plc.state, benchmark.order
     codes = np.maximum(state.orientation[order], 0).astype(np.int64)
     return PlacerResult(np.stack((state.x[order], state.y[order]), axis=1), codes)
-
-
-def _codes(benchmark: Benchmark) -> Ints:
-    return np.array([ORIENTATIONS.index(name) for name in benchmark.orientations], np.int64)

@@ -60,7 +60,7 @@ def _check_fixed(plc: PlacementCost, order: Ints, positions: Floats) -> None:
     moved = np.abs(positions[fixed] - before).max(axis=1, initial=0.0)
     wrong = np.flatnonzero(moved > FIXED_TOLERANCE * sum(plc.get_canvas_width_height()))
     _refuse(
-        [f"{_name(plc, order[fixed[k]])} by {moved[k]:.6g} um" for k in wrong],
+        [f"{plc.get_node_name(int(order[fixed[k]]))} by {moved[k]:.6g} um" for k in wrong],
         "fixed node was moved",
         "fixed nodes were moved",
         hint="return the initial position where benchmark.fixed is True",
@@ -72,7 +72,7 @@ def _check_on_canvas(plc: PlacementCost, order: Ints, positions: Floats) -> None
     inside = ((positions >= 0.0) & (positions <= np.array(plc.get_canvas_width_height()))).all(axis=1)
     outside = np.flatnonzero(movable & ~inside)
     _refuse(
-        [f"{_name(plc, order[k])} at ({positions[k, 0]:.6g}, {positions[k, 1]:.6g})" for k in outside],
+        [f"{plc.get_node_name(int(order[k]))} at ({positions[k, 0]:.6g}, {positions[k, 1]:.6g})" for k in outside],
         f"node has its centre outside of the canvas {_canvas(plc)}",
         f"nodes have their centres outside of the canvas {_canvas(plc)}",
         hint="positions are centres in um from the lower left corner",
@@ -88,7 +88,7 @@ def _turn(plc: PlacementCost, order: Ints, orientations: Ints, allowed: Sequence
         if node not in hard or code == max(int(state.orientation[node]), 0):
             continue
         if state.fixed[node] or code not in codes:
-            wrong.append(f"{_name(plc, node)} {ORIENTATIONS[code]}")
+            wrong.append(f"{plc.get_node_name(node)} {ORIENTATIONS[code]}")
         else:
             state.turn(node, code)
     _refuse(
@@ -119,10 +119,6 @@ def _check_hard(plc: PlacementCost, tolerance: float) -> None:
         "pairs of macros overlap",
         hint="touching edges are allowed; rounding to single precision can make them overlap",
     )
-
-
-def _name(plc: PlacementCost, node: int) -> str:
-    return plc.get_node_name(int(node))
 
 
 def _canvas(plc: PlacementCost) -> str:

@@ -50,6 +50,7 @@ class PlacementDesign:
         canvas: width and height, um.
         order: nodes of the macros, in the order of placing.
         size: width and height of each macro in that order, um, shape (macros, 2).
+        weight: sum of the weights of each macro's nets, shape (macros,).
         start_x, start_y: where each node is estimated to be before an episode, um.
     """
 
@@ -75,16 +76,16 @@ class PlacementDesign:
         self.soft: Ints = np.concatenate([state.soft, state.standard_cells])
         self.soft_area: float = float((self.box_width[self.soft] * self.box_height[self.soft]).sum())
         self.nets = self._macro_nets(netlist, state)
-        weights = np.trunc(netlist.weight[netlist.net_pins[netlist.net_start[:-1]]]).sum()
-        self.wire_scale = (self.canvas[0] + self.canvas[1]) * max(float(weights), 1.0)
+        self.net_weight: Floats = netlist.weight[netlist.net_pins[netlist.net_start[:-1]]].astype(np.float64)
+        self.wire_scale = (self.canvas[0] + self.canvas[1]) * max(float(np.trunc(self.net_weight).sum()), 1.0)
         self.canvas_array = np.array(self.canvas)
-        self.weight = self._weights()
+        sums = np.concatenate([[0.0], np.cumsum(self.nets.weight)])
+        self.weight: Floats = np.diff(sums[self.nets.macro_start])
         mean_side = float(np.sqrt(self.size.prod(axis=1).mean())) if len(self.size) else 1.0
         self.rims: Floats = np.array([NEAR_RIM * mean_side, WIDE_RIM * mean_side, mean_side])
         self.constants = self._constants(mean_side)
         self.net_start: Ints = netlist.net_start.astype(np.int64)
         self.net_owner: Ints = self.owner[netlist.net_pins]
-        self.net_weight: Floats = netlist.weight[netlist.net_pins[netlist.net_start[:-1]]].astype(np.float64)
 
     @property
     def cells(self) -> int:
@@ -127,12 +128,6 @@ class PlacementDesign:
         x[macros] = static["locations_x"][: len(macros)].astype(np.float64) * scale
         y[macros] = static["locations_y"][: len(macros)].astype(np.float64) * scale
         return x, y
-
-    def _weights(self) -> Floats:
-        """Sum of the weights of each macro's nets, shape (macros,)."""
-        sums = np.concatenate([[0.0], np.cumsum(self.nets.weight)])
-        result: Floats = np.diff(sums[self.nets.macro_start])
-        return result
 
     def _constants(self, mean_side: float) -> Floats:
         """For each macro the columns from "share placed" to "cell size", shape (macros, 6)."""

@@ -52,17 +52,13 @@ def clustered_design(
         raise ConfigError(f"utilization is {utilization!r}, out of its range", hint="give a number from 0.1 to 1")
     comment = [f"Imported from {flat.netlist.source}"]
     comment += ["Blockage : " + " ".join(f"{value:.{DIGITS}g}" for value in row) for row in flat.blockages.tolist()]
-    design = Design(_word(flat.name), comment, flat.canvas, grid, digits=DIGITS)
+    name = "_".join(flat.name.split()) or "design"  # one word, for the header of a placement file
+    design = Design(name, comment, flat.canvas, grid, digits=DIGITS)
     nets = ClusteredPins(flat, grouping, max_sinks)
     _add_ports(design, flat, nets)
     _add_macros(design, flat, nets)
     _add_groups(design, flat, grouping, nets, utilization)
     return design, nets
-
-
-def _word(name: str) -> str:
-    """Returns a name as the header of a placement file can hold it."""
-    return "_".join(name.split()) or "design"
 
 
 class ClusteredPins:

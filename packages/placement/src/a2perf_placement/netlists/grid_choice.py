@@ -7,7 +7,7 @@ that stand side by side at the centres of cells waste little space between them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -115,8 +115,7 @@ def _packed(canvas: tuple[float, float], macros: Floats, grid: GridChoice) -> Gr
     centres = np.empty_like(macros)
     if not _pack(canvas[0], canvas[1], grid.columns, grid.rows, macros, density, owner, centres):
         return None
-    empty = float((density == 0.0).mean())
-    return GridChoice(grid.columns, grid.rows, empty, grid.waste, True)
+    return replace(grid, empty=float((density == 0.0).mean()), packed=True)
 
 
 @compiled_part

@@ -48,16 +48,15 @@ class GroupingSettings:
     def __post_init__(self) -> None:
         """Raises ConfigError where a value is out of its range."""
         limits = {
+            "groups": (1, 100_000),
             "fixed_levels": (0, 10),
             "max_sinks": (1, 1_000_000),
             "imbalance": (0.01, 2.0),
             "seed": (0, 2**31 - 1),
         }
-        if self.groups is not None:
-            limits["groups"] = (1, 100_000)
         for name, (low, high) in limits.items():
             value = getattr(self, name)
-            if not low <= value <= high:
+            if value is not None and not low <= value <= high:
                 raise ConfigError(f"{name} is {value!r}, out of its range", hint=f"give a number from {low} to {high}")
 
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 _FOLDER = click.Path(file_okay=False, path_type=Path)
-_GRID_HINT = "give COLUMNSxROWS, for example 24x21"
 
 
 @netlist.command(name="import")
@@ -98,7 +97,7 @@ def _parsed_grid(text: str | None) -> tuple[int, int] | None:
         return None
     columns, _, rows = text.lower().partition("x")
     if not (columns.isdecimal() and rows.isdecimal() and len(text) < 20):
-        raise ConfigError(f"--grid {text!r} is not a grid", hint=_GRID_HINT)
+        raise ConfigError(f"--grid {text!r} is not a grid", hint="give COLUMNSxROWS, for example 24x21")
     return int(columns), int(rows)
 
 

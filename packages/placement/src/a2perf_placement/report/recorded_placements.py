@@ -18,7 +18,7 @@ from a2perf.domains.circuit_training.arguments import resolve_files
 from a2perf.domains.circuit_training.engine.cost_model import EngineSettings, cost_info_function, create_placement_cost
 from a2perf.domains.circuit_training.engine.placement_cost import PlacementCost
 from a2perf.domains.circuit_training.generated.designs import SPEC_FIELDS
-from a2perf.domains.registry import Environment, all_environments, find_environment
+from a2perf.domains.registry import all_environments, find_environment
 from a2perf.errors import UserError
 from a2perf.plain_text import plain_text
 from a2perf.runs.run import Run
@@ -80,20 +80,9 @@ class PlacerSummary:
 
 def recorded_profile(run: Run) -> str:
     """Returns the profile of an environment's cost; ids that place whole designs follow the public evaluator."""
-    known = run.manifest is not None and run.manifest.env_id in all_environments()
-    return "tilos" if known and _environment(run).ranking == "macro_placement" else "circuit_training"
-
-
-def _environment(run: Run) -> Environment:
-    """Returns the environment of a run.
-
-    Raises:
-        ValueError: the run has no manifest.
-        ConfigError: the id is not known.
-    """
-    if run.manifest is None or not run.manifest.env_id:
-        raise ValueError("the bundle has no readable manifest")
-    return find_environment(run.manifest.env_id)[1]
+    env_id = (run.manifest.env_id if run.manifest is not None else None) or ""
+    known = env_id in all_environments()
+    return "tilos" if known and find_environment(env_id)[1].ranking == "macro_placement" else "circuit_training"
 
 
 def first_episode_cost(run: Run) -> float | None:
@@ -142,9 +131,9 @@ def _engine(run: Run) -> PlacementCost:
         ValueError: the run has no manifest, or its netlist is not a file of reasonable size on this host.
         UserError: the design is unknown, invalid or not on this host.
     """
-    environment = _environment(run)
-    assert run.manifest is not None
-    known = {**environment.kwargs, **run.manifest.env_kwargs}
+    if run.manifest is None or not run.manifest.env_id:
+        raise ValueError("the bundle has no readable manifest")
+    known = {**find_environment(run.manifest.env_id)[1].kwargs, **run.manifest.env_kwargs}
     given = str(known.get("netlist_file") or "")
     if given:
         _check_netlist(Path(given))

@@ -55,18 +55,14 @@ def _text(result: Any) -> str:
     if isinstance(result, np.ndarray):
         return _array(result)
     if isinstance(result, float):
-        return _number(result)
+        if not math.isfinite(result):
+            raise UnwritableResult(f"the result is {result}")
+        return f"{result:.16g}"
     return json.dumps(result)
 
 
 def _list(results: Sequence[Any]) -> str:
     return "[" + ",".join([_text(one) for one in results]) + "]"
-
-
-def _number(number: float) -> str:
-    if not math.isfinite(number):
-        raise UnwritableResult(f"the result is {number}")
-    return f"{number:.16g}"
 
 
 def _array(array: NDArray[Any]) -> str:
