@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import gymnasium
 import pytest
 
 
@@ -33,3 +35,17 @@ def install(folder: Path, monkeypatch: pytest.MonkeyPatch, module: str, code: st
     write_package(folder, module, code, entry_points)
     monkeypatch.syspath_prepend(folder)
     monkeypatch.delitem(sys.modules, module, raising=False)
+
+
+def environment_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, code: str) -> Iterator[None]:
+    """Puts a module that registers environments on the path, also of child processes, for the time of a test."""
+    folder = tmp_path / "packages"
+    folder.mkdir()
+    (folder / f"{module}.py").write_text(code)
+    monkeypatch.setenv("PYTHONPATH", str(folder))
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.delitem(sys.modules, module, raising=False)
+    before = dict(gymnasium.registry)
+    yield
+    gymnasium.registry.clear()
+    gymnasium.registry.update(before)

@@ -20,6 +20,7 @@ from a2perf.errors import ConfigError, RunFailed
 from a2perf.runs.bundles.bundle import write_manifest
 from a2perf.runs.bundles.inventory import read_manifest
 from tests.commands import bindings
+from tests.installed_package import environment_package
 from tests.metrics.made_bundles import seal
 
 LANDER = '''
@@ -74,16 +75,8 @@ PATIENCE = ["Submission.load_timeout_s = 20.0", "Submission.call_timeout_s = 5.0
 
 @pytest.fixture(autouse=True)
 def _package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    (tmp_path / "packages").mkdir()
-    (tmp_path / "packages" / "planted_envs.py").write_text(LANDER)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "packages"))
-    monkeypatch.syspath_prepend(tmp_path / "packages")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delitem(sys.modules, "planted_envs", raising=False)
-    before = dict(gymnasium.registry)
-    yield
-    gymnasium.registry.clear()
-    gymnasium.registry.update(before)
+    yield from environment_package(tmp_path, monkeypatch, "planted_envs", LANDER)
 
 
 def brake(observation: Any) -> int:

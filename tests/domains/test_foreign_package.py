@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import gymnasium
 import pytest
 
 import a2perf
 from a2perf.domains import any_environment
 from tests.commands import bindings
 from tests.commands import run_a2perf as command
+from tests.installed_package import environment_package
 from tests.made_submissions import policy, write_submission
 
 TANKS = """
@@ -66,15 +66,7 @@ FEW = bindings("Submission.num_inference_steps = 2", "Submission.num_inference_e
 
 @pytest.fixture(autouse=True)
 def _package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    (tmp_path / "packages").mkdir()
-    (tmp_path / "packages" / "tank_envs.py").write_text(TANKS)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "packages"))
-    monkeypatch.syspath_prepend(tmp_path / "packages")
-    monkeypatch.delitem(sys.modules, "tank_envs", raising=False)
-    before = dict(gymnasium.registry)
-    yield
-    gymnasium.registry.clear()
-    gymnasium.registry.update(before)
+    yield from environment_package(tmp_path, monkeypatch, "tank_envs", TANKS)
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import a2perf
 from a2perf.errors import ConfigError
 from a2perf.runs.bundles.inventory import read_manifest
 from tests.commands import bindings, call_a2perf, flags
+from tests.installed_package import environment_package
 
 PACKAGE = '''
 import decimal, random, time
@@ -131,16 +131,8 @@ PLAYED = {
 
 @pytest.fixture(autouse=True)
 def _package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    (tmp_path / "packages").mkdir()
-    (tmp_path / "packages" / "odd_worlds.py").write_text(PACKAGE)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "packages"))
-    monkeypatch.syspath_prepend(tmp_path / "packages")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delitem(sys.modules, "odd_worlds", raising=False)
-    before = dict(gymnasium.registry)
-    yield
-    gymnasium.registry.clear()
-    gymnasium.registry.update(before)
+    yield from environment_package(tmp_path, monkeypatch, "odd_worlds", PACKAGE)
 
 
 def evaluate(env_id: str, root: Path, **given: Any) -> Any:

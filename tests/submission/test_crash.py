@@ -13,6 +13,7 @@ from a2perf.storage import Journal
 from tests.commands import bindings, command, launch, run_command
 from tests.launch.remains import processes_of
 from tests.made_submissions import policy
+from tests.submission.test_disk_space import small_disk
 from tests.waiting import Child, until
 
 SLOW_POLICY = policy(
@@ -122,28 +123,21 @@ def test_killed_training_goes_on_from_its_own_checkpoint(submission, tmp_path: P
 
 @pytest.mark.group("root")
 def test_full_disk_is_an_infrastructure_failure_and_keeps_what_was_written(submission, tmp_path: Path) -> None:
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mounted = run_command(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(disk)])
-    if mounted.returncode:
-        pytest.skip(f"no tmpfs can be mounted here: {mounted.stderr.strip()}")
-    try:
-        code = """
-        def train():
-            import os
-            with open(os.environ["A2PERF_ARTIFACTS"] + "/big", "wb") as stream:
-                try:
-                    while True:
-                        stream.write(b"x" * 4096)
-                        stream.flush()
-                except OSError:
-                    pass
-        """
+    code = """
+    def train():
+        import os
+        with open(os.environ["A2PERF_ARTIFACTS"] + "/big", "wb") as stream:
+            try:
+                while True:
+                    stream.write(b"x" * 4096)
+                    stream.flush()
+            except OSError:
+                pass
+    """
+    with small_disk(tmp_path, "256k") as disk:
         given = ("--submission", submission(train=code), "--gin_config", "training.gin", "--root_dir", disk / "run")
         ended = launch(*given, cwd=tmp_path)
         assert ended.returncode == 3, ended.stderr
         assert "space" in ended.stderr
         assert "Traceback" not in ended.stderr.split("output of the submission:")[0] or "No space left" in ended.stderr
         assert json.loads((disk / "run" / "train" / "manifest.json").read_text())["mode"] == "train"
-    finally:
-        run_command(["umount", str(disk)])

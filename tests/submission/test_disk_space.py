@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 from collections.abc import Iterator
@@ -26,17 +27,24 @@ def train():
 """
 
 
-@pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 16 MiB."""
+@contextlib.contextmanager
+def small_disk(tmp_path: Path, size: str) -> Iterator[Path]:
+    """Mounts a file system of a few bytes, if this host allows that."""
     folder = tmp_path / "disk"
     folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(folder)]
-    mounted = run_command(mount)
+    mounted = run_command(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder])
     if mounted.returncode:
         pytest.skip(f"no tmpfs can be mounted here: {mounted.stderr.strip()}")
-    yield folder
-    run_command(["umount", "-l", str(folder)], check=True)
+    try:
+        yield folder
+    finally:
+        run_command(["umount", "-l", folder], check=True)
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    with small_disk(tmp_path, "16m") as folder:
+        yield folder
 
 
 @pytest.mark.group("root")
