@@ -14,14 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from a2perf.metrics.definition import (
-    AS_RECORDED,
-    Metric,
-    OfRuns,
-    metric,
-    numbers_over_runs,
-    provenance_over_runs,
-)
+from a2perf.metrics.definition import AS_RECORDED, Metric, OfRuns, metric, numbers_over_runs, provenance_over_runs
 from a2perf.metrics.runs_in_mode import ScoredRuns
 from a2perf.metrics.system import energy_gross_of
 from a2perf.metrics.values import Lead, MetricResult, Profile, RunNumber

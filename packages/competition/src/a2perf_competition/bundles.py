@@ -14,7 +14,7 @@ import shlex
 import shutil
 import sys
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -280,7 +280,8 @@ def _confined(
     options = [program, "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL", "--clearenv"]
     options += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--setenv", "HOME", "/tmp"]
     options += ["--setenv", "PATH", f"{python.parent}:/usr/local/bin:/usr/bin:/bin", "--setenv", "OMP_NUM_THREADS", "1"]
-    for path in _system(python):
+    installed = dict.fromkeys((str(python.parent.parent), str(python.resolve().parent.parent)))
+    for path in ("/usr", "/bin", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/alternatives", *installed):
         options += ["--ro-bind-try", path, path]
     for kind, places in (("--ro-bind", shown), ("--bind", written)):
         for target, source in places.items():
@@ -303,8 +304,3 @@ def _confined(
         lines = log.with_suffix(".err").read_text(errors="replace").strip().splitlines()[-1:] or ["no output"]
         status = f"status {ending.exit_code}" if ending.signal is None else f"signal {ending.signal}"
         raise UserError(f"{who} ended with {status}: {printable(lines[0])[:300]}")
-
-
-def _system(python: Path) -> Iterator[str]:
-    yield from ("/usr", "/bin", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/alternatives")
-    yield from dict.fromkeys((str(python.parent.parent), str(python.resolve().parent.parent)))

@@ -83,11 +83,7 @@ def create(
     terms.founded_at = now()
     generator_seed = secrets.randbelow(_GENERATOR_SEEDS)
     generated = held_out(terms.held_out, generator_seed) if held_out else []
-    secret = Secret(
-        salt=secrets.token_hex(_SALT_BYTES),
-        generator_seed=generator_seed,
-        tasks=list(generated),
-    )
+    secret = Secret(salt=secrets.token_hex(_SALT_BYTES), generator_seed=generator_seed, tasks=list(generated))
     private = folder / "private"
     private.mkdir(parents=True, mode=0o700)
     private.chmod(0o700)

@@ -208,8 +208,11 @@ def check_entry(entry: Path, settings: Settings, level: str) -> None:
     (upload,) = (entry / UPLOAD).iterdir()
     try:
         refused = _unpack(upload, work / record.entrant, log, settings, level)
-        if not refused:
-            _flatten(work, record.entrant)
+        inner = [] if refused else list((work / record.entrant).iterdir())
+        if len(inner) == 1 and inner[0].is_dir():  # the archive of a folder, not of its files
+            os.rename(inner[0], work / ".inner")
+            (work / record.entrant).rmdir()
+            os.rename(work / ".inner", work / record.entrant)
         check = FolderCheck(refused=refused) if refused else examine(work / record.entrant)
         if check.killed:
             raise InfrastructureError(f"{record.id}: {check.refused}")
@@ -217,15 +220,6 @@ def check_entry(entry: Path, settings: Settings, level: str) -> None:
         write_record(entry / CHECK, check)
     except OSError as error:
         raise InfrastructureError(f"{record.id} cannot be unpacked: {error}", hint="free some space") from error
-
-
-def _flatten(work: Path, entrant: str) -> None:
-    """Turns the archive of a folder into an archive of its files."""
-    inner = list((work / entrant).iterdir())
-    if len(inner) == 1 and inner[0].is_dir():
-        os.rename(inner[0], work / ".inner")
-        (work / entrant).rmdir()
-        os.rename(work / ".inner", work / entrant)
 
 
 def _unpack(upload: Path, folder: Path, log: Path, settings: Settings, level: str) -> str:

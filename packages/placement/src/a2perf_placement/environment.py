@@ -96,7 +96,8 @@ class MacroPlacementEnv(gymnasium.Env[Observation, Action], EzPickle):
         self._allowed = ORIENTATION_RULES[orientations]
         self._tolerance, self._time_limit_s = float(overlap_tolerance), float(time_limit_s)
         netlist, placement = resolve_files(netlist_file, init_placement, design, spec)
-        self.design_name = _name_of(netlist, design)
+        is_named = design and design != "generated"
+        self.design_name = design if is_named else Path(str(netlist).partition(",")[0]).resolve().parent.name
         self._plc = engine_from_header(netlist, placement)
         self._check_placed()
         self._initial = self._plc.state.x.copy(), self._plc.state.y.copy(), self._plc.state.orientation.copy()
@@ -237,10 +238,3 @@ def _space_of(array: NDArray[Any]) -> spaces.Box:
         return spaces.Box(-np.inf, np.inf, array.shape, array.dtype.type)
     limits = np.iinfo(array.dtype)
     return spaces.Box(limits.min, limits.max, array.shape, array.dtype.type)
-
-
-def _name_of(netlist: str | Path, design: str) -> str:
-    """Returns the name of a design: the one that was given, or that of the folder of its netlist."""
-    if design and design != "generated":
-        return design
-    return Path(str(netlist).partition(",")[0]).resolve().parent.name

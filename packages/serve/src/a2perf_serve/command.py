@@ -106,12 +106,8 @@ def serve(
         return 0
     from a2perf_serve.server import run_server
 
-    run_server(settings, _say_ready)
+    run_server(settings, lambda address: click.echo(f"serving at {address}"))
     return 0
-
-
-def _say_ready(address: str) -> None:
-    click.echo(f"serving at {address}")
 
 
 def _names(text: str) -> frozenset[str]:

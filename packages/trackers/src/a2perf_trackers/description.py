@@ -10,13 +10,11 @@ import datetime
 import hashlib
 import json
 import re
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias
 
 import msgspec
 
-from a2perf.arrays import Values
 from a2perf.metrics.values import Profile, profile_named
 from a2perf.plain_text import markdown_text, plain_text
 from a2perf.records import PUBLIC_SEEDS, Manifest
@@ -159,7 +157,8 @@ def content_hash(run: Run) -> str:
         return digest.hexdigest()  # the manifest holds the hash of every file
     digest.update(msgspec.msgpack.encode([run.tracking, sorted(run.tracking_by_task.items())]))
     arrays = [] if run.curve is None else [("curve", run.curve.steps), ("curve", run.curve.values)]
-    arrays += [(f"{mode}/{task}", values) for mode, task, values in _by_task(run.returns)]
+    for mode, tasks in sorted(run.returns.items()):
+        arrays += [(f"{mode}/{task}", tasks[task]) for task in sorted(tasks)]
     arrays += sorted(run.latency_s.items())
     for name, values in arrays:
         digest.update(f"\0{name}\0{values.size}\0".encode() + values.tobytes())
@@ -177,10 +176,6 @@ def _titled(name: str, measure: Measure) -> str:
     """Returns the label, after the task or mode if the name has one."""
     between = name.split("/")[1:-1]
     return f"{'/'.join(between)}: {measure.label}" if between else measure.label
-
-
-def _by_task(held: Mapping[str, Mapping[str, Values]]) -> list[tuple[str, str, Values]]:
-    return [(mode, task, held[mode][task]) for mode in sorted(held) for task in sorted(held[mode])]
 
 
 def _numbers(run: Run, profile: Profile) -> dict[str, Measure]:

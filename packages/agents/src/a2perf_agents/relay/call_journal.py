@@ -17,14 +17,7 @@ from pathlib import Path
 
 from a2perf.errors import InfrastructureError
 from a2perf.storage import MAX_JOURNAL_BYTES, read_bounded
-from a2perf_agents.calls import (
-    ModelCall,
-    decode_entry,
-    encode_entry,
-    entries_in,
-    joined,
-    without_contents,
-)
+from a2perf_agents.calls import ModelCall, decode_entry, encode_entry, entries_in, joined, without_contents
 from a2perf_agents.record import Amounts, AnswerEntry, CallOutcome, CallScope, ModelEntry
 
 LOCK_WAIT_S = 15.0

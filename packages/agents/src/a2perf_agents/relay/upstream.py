@@ -13,13 +13,7 @@ from a2perf_agents.errors import explained
 from a2perf_agents.record import CallOutcome
 from a2perf_agents.relay.access import ModelAccess
 from a2perf_agents.relay.answers import BadResponse
-from a2perf_agents.relay.connections import (
-    Connections,
-    Lost,
-    ResponseTooLarge,
-    Unreachable,
-    Untrusted,
-)
+from a2perf_agents.relay.connections import Connections, Lost, ResponseTooLarge, Unreachable, Untrusted
 
 MAX_TRIES = 5
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 8.0

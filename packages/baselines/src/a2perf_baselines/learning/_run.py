@@ -175,12 +175,7 @@ def begin(settings: Dataclass) -> TrainingRun:
     run = TrainingRun(settings, folder, os.environ[ID_VARIABLE], env_kwargs, int(os.environ.get("SEED") or 0))
     shared = fixed_fields(settings)
     digest = hashlib.sha256(json_text({"kind": type(settings).__qualname__, **shared}).encode()).hexdigest()
-    configuration = {
-        "env_id": run.env_id,
-        "env_kwargs": env_kwargs,
-        "seed": run.seed,
-        "settings": shared,
-    }
+    configuration = {"env_id": run.env_id, "env_kwargs": env_kwargs, "seed": run.seed, "settings": shared}
     # as JSON, in which a tuple is a list
     fresh = json.loads(json_text({"schema": 1, "settings_sha256": digest, **configuration}))
     record = folder / RECORD

@@ -15,12 +15,7 @@ from numpy.typing import NDArray
 
 from a2perf.domains.circuit_training.errors import ArgumentError
 from a2perf_placement.features.design import PlacementDesign
-from a2perf_placement.features.features import (
-    FEATURES,
-    SUMMARY,
-    PlacementState,
-    PositionEstimate,
-)
+from a2perf_placement.features.features import FEATURES, SUMMARY, PlacementState, PositionEstimate
 
 INFEASIBLE_COST = 2.0
 """Cost of an episode that ends with macros left; the environment's own reward, -1, is that of a good placement."""

@@ -8,16 +8,7 @@ from numpy.typing import NDArray
 from a2perf.domains.circuit_training.engine.net_routing import SKIPPED, route, unpacked
 from a2perf.domains.circuit_training.engine.wirelength import net_length
 from a2perf.domains.compilation import compiled_part
-from a2perf_placement.incremental.state import (
-    NOWHERE,
-    CostRules,
-    Ints,
-    Places,
-    Wiring,
-    clear,
-    rounded,
-    widen,
-)
+from a2perf_placement.incremental.state import NOWHERE, CostRules, Ints, Places, Wiring, clear, rounded, widen
 from a2perf_placement.incremental.top_sum import TopSum, add_to
 
 

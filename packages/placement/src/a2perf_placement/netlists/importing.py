@@ -38,12 +38,7 @@ from a2perf_placement.netlists.grid_choice import choose_grid
 from a2perf_placement.netlists.grouping import Grouping, GroupingSettings, group_cells
 from a2perf_placement.netlists.lef import read_lef
 from a2perf_placement.netlists.statements import Progress
-from a2perf_placement.netlists.task_files import (
-    RECORD_NAME,
-    ImportedMacro,
-    ImportRecord,
-    write_gin_files,
-)
+from a2perf_placement.netlists.task_files import RECORD_NAME, ImportedMacro, ImportRecord, write_gin_files
 
 _MAX_GRID = 128  # of the environment's observations
 _MAX_NODES = 3500

@@ -21,16 +21,7 @@ Ints = NDArray[np.int64]
 PARTITIONER = "mtkahypar"
 
 
-def partition(
-    starts: Ints,
-    pins: Ints,
-    vertices: int,
-    parts: int,
-    fixed: Ints,
-    *,
-    imbalance: float,
-    seed: int,
-) -> Ints:
+def partition(starts: Ints, pins: Ints, vertices: int, parts: int, fixed: Ints, *, imbalance: float, seed: int) -> Ints:
     """Returns the part of each vertex; few nets have vertices of several parts.
 
     Args:
@@ -52,14 +43,7 @@ def partition(
     context.logging = False
     ends = pins.tolist()
     edges = [ends[start:end] for start, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)]
-    graph = initializer.create_hypergraph(
-        context,
-        vertices,
-        len(edges),
-        edges,
-        [1] * vertices,
-        [1] * len(edges),
-    )
+    graph = initializer.create_hypergraph(context, vertices, len(edges), edges, [1] * vertices, [1] * len(edges))
     if (fixed >= 0).any():
         graph.add_fixed_vertices(fixed.tolist(), parts)
     return np.array(graph.partition(context).get_partition(), dtype=np.int64)

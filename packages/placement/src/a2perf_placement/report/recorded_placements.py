@@ -135,18 +135,13 @@ def _engine(run: Run) -> PlacementCost:
         raise ValueError("the bundle has no readable manifest")
     known = {**find_environment(run.manifest.env_id)[1].kwargs, **run.manifest.env_kwargs}
     given = str(known.get("netlist_file") or "")
-    if given:
-        _check_netlist(Path(given))
+    if given:  # by a bundle of a stranger, which may name devices, pipes and files of any size
+        files = sorted(Path(given).glob("netlist.pb.txt*")) if Path(given).is_dir() else [Path(given)]
+        if not files or not all(file.is_file() and file.stat().st_size <= MAX_NETLIST_BYTES for file in files):
+            raise ValueError(f"the netlist {given} is not on this host")
     spec = {name: known[name] for name in SPEC_FIELDS if name in known}
     design = str(known.get("design") or "")
     netlist, placement = resolve_files(given, str(known.get("init_placement") or ""), design, {} if given else spec)
     if recorded_profile(run) == "tilos":
         return engine_from_header(netlist, placement)
     return create_placement_cost(netlist, placement, settings=EngineSettings())
-
-
-def _check_netlist(given: Path) -> None:
-    """Refuses what a stranger's bundle may name: devices, pipes and files of any size."""
-    files = sorted(given.glob("netlist.pb.txt*")) if given.is_dir() else [given]
-    if not files or not all(file.is_file() and file.stat().st_size <= MAX_NETLIST_BYTES for file in files):
-        raise ValueError(f"the netlist {given} is not on this host")

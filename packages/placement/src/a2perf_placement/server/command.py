@@ -80,7 +80,8 @@ def _script() -> str:
     """Returns a script that is a shell script for paths too long for a first line, and Python otherwise."""
     python = sys.executable
     # A client may run another Python and set PYTHONPATH or PYTHONHOME for it; this one must ignore them.
-    option = "-E" if _starts_without_environment(python) else ""
+    trial = subprocess.run([python, "-E", "-c", f"import {__package__}"], capture_output=True, cwd=os.sep)
+    option = "" if trial.returncode else "-E"
     first = f"#!{python} {option}".rstrip()
     if " " in python or len(os.fsencode(first)) > _MAX_SHEBANG_BYTES:
         # Both a shell and Python can read the second line; to Python it is a text.
@@ -88,11 +89,6 @@ def _script() -> str:
         first = f"#!/bin/sh\n'''exec' '{quoted}' {option} \"$0\" \"$@\" #'''"
     module = f"{__package__}.{Path(__file__).stem}"
     return f"{first}\n{_MARK}\nimport sys\n\nfrom {module} import main\n\nsys.exit(main())\n"
-
-
-def _starts_without_environment(python: str) -> bool:
-    done = subprocess.run([python, "-E", "-c", f"import {__package__}"], capture_output=True, cwd=os.sep)
-    return done.returncode == 0
 
 
 def _distance(text: str) -> float:

@@ -266,24 +266,21 @@ def _end_with(parent: int) -> None:
 
 
 def _stacked(items: Sequence[Any]) -> Any:
-    if isinstance(items[0], Mapping):
-        return {key: _stacked([item[key] for item in items]) for key in items[0]}
-    if isinstance(items[0], tuple):
-        return tuple(_stacked(parts) for parts in zip(*items, strict=True))
-    return np.stack([np.asarray(item) for item in items])
+    return _together(lambda arrays: np.stack([np.asarray(array) for array in arrays]), items)
 
 
 def _joined(items: Sequence[Any], axis: int) -> Any:
-    if isinstance(items[0], Mapping):
-        return {key: _joined([item[key] for item in items], axis) for key in items[0]}
-    if isinstance(items[0], tuple):
-        return tuple(_joined(parts, axis) for parts in zip(*items, strict=True))
-    return np.concatenate(items, axis=axis)
+    return _together(lambda arrays: np.concatenate(arrays, axis=axis), items)
 
 
 def _member(nest: Any, index: int) -> Any:
-    if isinstance(nest, Mapping):
-        return {key: _member(value, index) for key, value in nest.items()}
-    if isinstance(nest, tuple):
-        return tuple(_member(value, index) for value in nest)
-    return nest[index]
+    return _together(lambda arrays: arrays[0][index], [nest])
+
+
+def _together(function: Callable[[Sequence[Any]], Any], items: Sequence[Any]) -> Any:
+    """Applies a function to what is at the same place of mappings and tuples."""
+    if isinstance(items[0], Mapping):
+        return {key: _together(function, [item[key] for item in items]) for key in items[0]}
+    if isinstance(items[0], tuple):
+        return tuple(_together(function, parts) for parts in zip(*items, strict=True))
+    return function(items)
