@@ -67,8 +67,10 @@ class ForkServer:
         if len(words) > _MOST_BYTES:
             raise OSError("the environment of the run is too large")
         socket.send_fds(self._channel, [words], [output])
-        answer, (descriptor,), _, _ = socket.recv_fds(self._channel, 32, 1)
-        return int(answer), descriptor, lambda: self._end(int(answer))
+        answer, descriptors, _, _ = socket.recv_fds(self._channel, 32, 1)
+        if not descriptors:
+            raise OSError("the server has ended")
+        return int(answer), descriptors[0], lambda: self._end(int(answer))
 
     def _end(self, pid: int) -> int:
         with contextlib.suppress(OSError):

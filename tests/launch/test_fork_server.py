@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 
 import a2perf
 from a2perf.launch import ExitStatus, RunCommand
+from a2perf.launch.fork_server import started
 from a2perf.launch.local import LocalJob, LocalLauncher
 from a2perf.runs.bundles.process_identity import ProcessIdentity
 from tests.api.evaluate_runs import BINDINGS, TASK, write_submission
@@ -80,6 +82,18 @@ def test_a_killed_server_ends_its_run_and_the_next_one_is_executed(tmp_path: Pat
     job = launcher.start(_command(folder, tmp_path / "third"))
     assert _process(job).ppid() == os.getpid()
     assert _ended(job).exit_code == 0
+
+
+def test_a_server_that_ends_early_is_not_needed(tmp_path: Path, launcher: LocalLauncher) -> None:
+    folder = write_submission(tmp_path / "mine")
+    with started() as launcher.server:
+        (server,) = psutil.Process().children()
+        server.suspend()  # it has not answered when it ends
+        ending = threading.Timer(1.0, server.kill)
+        ending.start()
+        job = launcher.start(_command(folder, tmp_path / "first"))
+        ending.join()
+        assert _ended(job).exit_code == 0
 
 
 def test_a_refused_call_ends_the_server_that_it_started() -> None:
