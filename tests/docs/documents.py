@@ -176,7 +176,8 @@ def run(page: Path, folder: Path, variables: Mapping[str, str], *, having: Colle
 
 def _run(block: Block, folder: Path, variables: Mapping[str, str], page: str) -> str:
     command = ["python", "-c", block.text] if block.kind == "python" else ["bash", "-euo", "pipefail", "-c", block.text]
-    done = run_command(command, folder, check=True, timeout=None, env=dict(variables), stdin=subprocess.DEVNULL)
+    done = run_command(command, folder, timeout=None, env=dict(variables), stdin=subprocess.DEVNULL)
+    assert done.returncode == 0, f"{page}, line {block.line}:\n{block.text}\n{done.stdout}\n{done.stderr}"
     return done.stdout + done.stderr
 
 
