@@ -21,7 +21,7 @@ from a2perf.launch.local import LocalJob, LocalLauncher
 from a2perf.runs.bundles.process_identity import ProcessIdentity
 from tests.api.evaluate_runs import BINDINGS, TASK, write_submission
 from tests.commands import bindings, flags
-from tests.waiting import Child, until
+from tests.waiting import PATIENCE_S, Child, until
 
 SLOW = """
 def load_policy(env):
@@ -92,7 +92,7 @@ def test_a_server_that_ends_early_is_not_needed(tmp_path: Path, launcher: LocalL
         ending = threading.Timer(1.0, server.kill)
         ending.start()
         job = launcher.start(_command(folder, tmp_path / "first"))
-        ending.join()
+        ending.join(PATIENCE_S)
         assert _ended(job).exit_code == 0
 
 
