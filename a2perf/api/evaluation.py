@@ -5,12 +5,14 @@ Both start the process that evaluators are forked from before they import what t
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
+from a2perf.errors import ConfigError
 from a2perf.launch.fork_server import started
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterable, Mapping, Sequence
 
     from a2perf.api.arguments import EvaluationSettings, RunSettings
@@ -117,26 +119,50 @@ def evaluate(
         ('inference', 'synthetic_trot_v1', 1)
     """
     with started() as server:
-        from a2perf.api.running import evaluated
+        from a2perf.api import running
 
-        return evaluated(
-            server,
-            policy,
-            task,
-            env=env,
-            env_kwargs=env_kwargs,
-            episodes=episodes,
-            seed=seed,
-            seeds=seeds,
-            name=name,
-            root_dir=root_dir,
-            participant_args=participant_args,
-            gin_config=gin_config,
-            bindings=bindings,
-            force=force,
-            progress=progress,
-            options=options,
+        given_task, plan = running.planned(
+            "evaluate", task, env, env_kwargs, gin_config, bindings, participant_args, force, options, episodes=episodes
         )
+        numbers = running.seeds_of(seed, seeds)
+        several = isinstance(policy, list | tuple)
+        given = [running.named(one, name) for one in (policy if several else [policy])]
+        if len({label for _, label in given}) < max(1, len(given)):
+            raise ConfigError(
+                f"{len(given)} policies were given{', two of them the same' if given else ''}",
+                hint="give a list of different policies, of folders with different names",
+            )
+        root = None if root_dir is None else Path(root_dir).expanduser().absolute()
+        top = root or Path.cwd() / "runs"
+        if several:
+            root = None
+        elif root is not None and not force:
+            source, label = given[0]
+            is_known = isinstance(source, Path) or running.place_of(source, root).is_dir()
+            owner = (source.resolve() if isinstance(source, Path) else source).name if is_known else ""
+            for number in numbers:
+                place = root if seeds is None else root / f"seed_{number}"
+                below = root / label / given_task.name / f"seed_{number}"
+                if running.is_taken(place, below, (owner, number, given_task.domain, given_task.name)):
+                    root = None
+                    break
+        folders = [(running.written(source, label, top, root), top / label) for source, label in given]
+        with running.launcher_with(server, many=len(numbers) * len(folders) > 1) as launcher:
+            if seeds is None and not several:
+                folder, default = folders[0]
+                place = default / given_task.name / f"seed_{numbers[0]}" if root is None else root
+                return running.executed(launcher, plan(submission=folder, root=place, seed=numbers[0]), progress)
+            from a2perf.api.results import Runs
+
+            return Runs(
+                running.executed(
+                    launcher,
+                    plan(submission=folder, root=(root or default / given_task.name) / f"seed_{number}", seed=number),
+                    progress,
+                )
+                for folder, default in folders
+                for number in numbers
+            )
 
 
 def train(
@@ -189,20 +215,21 @@ def train(
         812.4
     """
     with started() as server:
-        from a2perf.api.running import trained
+        from a2perf.api import running
 
-        return trained(
-            server,
-            submission,
-            task,
-            env=env,
-            env_kwargs=env_kwargs,
-            seed=seed,
-            root_dir=root_dir,
-            participant_args=participant_args,
-            gin_config=gin_config,
-            bindings=bindings,
-            force=force,
-            progress=progress,
-            options=options,
+        given_task, plan = running.planned(
+            "train", task, env, env_kwargs, gin_config, bindings, participant_args, force, options
         )
+        if not isinstance(submission, str | os.PathLike):
+            raise ConfigError(
+                f"train needs the folder of a submission, not a {type(submission).__name__}",
+                hint="give the path of a folder with train.py; `a2perf init` creates one",
+            )
+        (number,), (folder, name) = running.seeds_of(seed), running.named(submission)
+        root = Path("runs" if root_dir is None else root_dir).expanduser().absolute()
+        below = root / name / given_task.name / f"seed_{number}"
+        key = (name, number, given_task.domain, given_task.name)
+        if root_dir is None or below.is_dir() or (not force and running.is_taken(root, below, key, training=True)):
+            root = below
+        with running.launcher_with(server) as launcher:
+            return running.executed(launcher, plan(submission=folder, root=root, seed=number), progress)

@@ -1,15 +1,17 @@
-"""What ``a2perf.evaluate`` and ``a2perf.train`` do once the process that forks their evaluators has been started."""
+"""What ``a2perf.evaluate`` and ``a2perf.train`` share, with the imports that they leave until evaluators start."""
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from a2perf.api.arguments import RunSettings, participant_arguments, run_options, whole_number
 from a2perf.api.environments import TaskInfo, find_task, tasks
+from a2perf.api.evaluation_process import progress_for, run_to_bundle
 from a2perf.api.live_policy import LivePolicy, folder_name, live_policy
 from a2perf.domains.registry import ANY
 from a2perf.errors import ConfigError
@@ -20,86 +22,74 @@ from a2perf.runs.bundles.inventory import read_manifest
 from a2perf.runs.bundles.layout import MANIFEST
 from a2perf.submission.given_paths import submission_folder
 from a2perf.submission.participant_gin import environment_bindings
-from a2perf.submission.run_options import RunOptions
 
 if TYPE_CHECKING:
-    from a2perf.api.results import Result, Runs
+    from a2perf.api.results import Result
 
 
-def evaluated(
-    server: ForkServer | None,
-    policy: Any,
+def planned(
+    function: str,
     task: str | TaskInfo | None,
-    *,
     env: str | None,
     env_kwargs: Mapping[str, Any] | None,
-    episodes: int | None,
-    seed: int,
-    seeds: Iterable[int] | None,
-    name: str | None,
-    root_dir: str | os.PathLike[str] | None,
-    participant_args: Mapping[str, Any] | None,
     gin_config: str,
     bindings: Sequence[str],
+    participant_args: Mapping[str, Any] | None,
     force: bool,
-    progress: bool | None,
     options: RunSettings,
-) -> Result | Runs:
-    """Does what ``a2perf.evaluate`` describes; the arguments are the same."""
-    found = _chosen("evaluate", task, env)
-    chosen = run_options("evaluate", options)
-    bound = _bindings(env_kwargs, bindings)
+    *,
+    episodes: int | None = None,
+) -> tuple[TaskInfo, Callable[..., PlannedRun]]:
+    """Returns the task, and what plans a run on it from submission, root and seed; arguments as in ``evaluate``."""
+    found, chosen = _chosen(function, task, env), run_options(function, options)
+    bound = environment_bindings({} if env_kwargs is None else env_kwargs, "env_kwargs", 'env_kwargs={"gravity": -5.0}')
+    bound += [bindings] if isinstance(bindings, str) else bindings
     if episodes is not None:
         mode = "generalization" if Path(gin_config).name.startswith("generalization") else "inference"
         bound.append(f"Submission.num_{mode}_episodes = {whole_number('episodes', episodes, least=1)}")
-    numbers = [whole_number("seed", seed, least=0)] if seeds is None else _seeds(seeds)
-    common: dict[str, Any] = {
-        "task": found,
-        "participant_args": participant_arguments(participant_args),
-        "gin_config": gin_config,
-        "bindings": bound,
-        "force": force,
-        "progress": progress,
-        "options": chosen,
-    }
-    several = isinstance(policy, list | tuple)
-    given = [_named(one, name) for one in (policy if several else [policy])]
-    if len({label for _, label in given}) < max(1, len(given)):
-        raise ConfigError(
-            f"{len(given)} policies were given{', two of them the same' if given else ''}",
-            hint="give a list of different policies, of folders with different names",
-        )
-    root = None if root_dir is None else Path(root_dir).expanduser().absolute()
-    top = root or Path.cwd() / "runs"
-    if several:
-        root = None
-    elif root is not None and not force:
-        source, label = given[0]
-        is_known = isinstance(source, Path) or _place(source, root).is_dir()
-        owner = (source.resolve() if isinstance(source, Path) else source).name if is_known else ""
-        for number in numbers:
-            place, below = root if seeds is None else root / f"seed_{number}", root / label / found.name
-            if _is_taken(place, below / f"seed_{number}", (owner, number, found.domain, found.name)):
-                root = None
-                break
-    folders = [(_written(source, label, top, root), top / label) for source, label in given]
+    plan = functools.partial(
+        PlannedRun,
+        gin_file=gin_config,
+        participant_args=participant_arguments(participant_args),
+        domain=found.domain,
+        task=found.name,
+        options=chosen,
+        bindings=tuple(bound),
+        flags=("--force",) if force else (),
+    )
+    return found, plan
+
+
+def seeds_of(seed: int, seeds: Iterable[int] | None = None) -> list[int]:
+    """Returns the root seeds."""
+    if seeds is None:
+        return [whole_number("seed", seed, least=0)]
+    try:
+        numbers = [whole_number("seeds", number, least=0) for number in seeds]
+    except TypeError:
+        numbers = []
+    if not numbers or len(set(numbers)) < len(numbers):
+        raise ConfigError(f"seeds={seeds!r} is not valid", hint="give different whole numbers, such as range(10)")
+    return numbers
+
+
+@contextmanager
+def launcher_with(server: ForkServer | None, *, many: bool = False) -> Iterator[LocalLauncher]:
+    """Opens a launcher that forks evaluators from the server; ``many``: several runs will follow."""
     with closing(LocalLauncher()) as launcher:
-        launcher.server = server
-        if seeds is None and not several:
-            folder, default = folders[0]
-            place = default / found.name / f"seed_{numbers[0]}" if root is None else root
-            return _run(launcher, folder, place, seed=numbers[0], **common)
-        from a2perf.api.results import Runs
-
-        launcher.expects_many = len(numbers) * len(folders) > 1
-        return Runs(
-            _run(launcher, folder, (root or default / found.name) / f"seed_{number}", seed=number, **common)
-            for folder, default in folders
-            for number in numbers
-        )
+        launcher.server, launcher.expects_many = server, many
+        yield launcher
 
 
-def _named(policy: Any, name: str | None) -> tuple[Path | LivePolicy, str]:
+def executed(launcher: LocalLauncher, run: PlannedRun, progress: bool | None) -> Result:
+    """Runs the evaluator to its end and reads the result from the bundle."""
+    bundle = run_to_bundle(run, progress_for(progress, f"{run.task}, seed {run.seed}"), launcher)
+    from a2perf.api.results import read_run
+
+    return read_run(bundle)
+
+
+def named(policy: Any, name: str | None = None) -> tuple[Path | LivePolicy, str]:
     """Returns a submission's folder, or an object that can be written to one, and the name of its default folder."""
     if isinstance(policy, str | os.PathLike):
         folder = submission_folder(policy)
@@ -108,18 +98,19 @@ def _named(policy: Any, name: str | None) -> tuple[Path | LivePolicy, str]:
     return live, f"{live.name}-{live.digest}"
 
 
-def _place(policy: LivePolicy, root: Path) -> Path:
+def place_of(policy: LivePolicy, root: Path) -> Path:
+    """Returns the folder of a policy's submission in the folder of its run."""
     return root / f"submission-{policy.digest}"
 
 
-def _written(source: Path | LivePolicy, label: str, top: Path, root: Path | None) -> Path:
+def written(source: Path | LivePolicy, label: str, top: Path, root: Path | None) -> Path:
     """Returns the folder of a policy's submission, which is written if needed."""
     if isinstance(source, Path):
         return source
-    return source.written_to(top / label / "submission" if root is None else _place(source, root))
+    return source.written_to(top / label / "submission" if root is None else place_of(source, root))
 
 
-def _is_taken(place: Path, below: Path, key: tuple[str, int, str, str], *, training: bool = False) -> bool:
+def is_taken(place: Path, below: Path, key: tuple[str, int, str, str], *, training: bool = False) -> bool:
     """Returns whether a run is in ``below``, or belongs there because ``place`` holds that of another one.
 
     A folder with a training run stays the place of all evaluations of what was trained.
@@ -134,96 +125,6 @@ def _is_taken(place: Path, below: Path, key: tuple[str, int, str, str], *, train
     if not training and any(run.mode == "train" for run in runs):
         return False
     return any((run.submission.name, run.root_seed, run.domain, run.task) != key for run in runs)
-
-
-def trained(
-    server: ForkServer | None,
-    submission: str | os.PathLike[str],
-    task: str | TaskInfo | None,
-    *,
-    env: str | None,
-    env_kwargs: Mapping[str, Any] | None,
-    seed: int,
-    root_dir: str | os.PathLike[str] | None,
-    participant_args: Mapping[str, Any] | None,
-    gin_config: str,
-    bindings: Sequence[str],
-    force: bool,
-    progress: bool | None,
-    options: RunSettings,
-) -> Result:
-    """Does what ``a2perf.train`` describes; the arguments are the same."""
-    found = _chosen("train", task, env)
-    if not isinstance(submission, str | os.PathLike):
-        raise ConfigError(
-            f"train needs the folder of a submission, not a {type(submission).__name__}",
-            hint="give the path of a folder with train.py; `a2perf init` creates one",
-        )
-    root_seed, folder = whole_number("seed", seed, least=0), submission_folder(submission)
-    root = Path("runs" if root_dir is None else root_dir).expanduser().absolute()
-    below = root / folder.resolve().name / found.name / f"seed_{root_seed}"
-    key = (folder.resolve().name, root_seed, found.domain, found.name)
-    if root_dir is None or below.is_dir() or (not force and _is_taken(root, below, key, training=True)):
-        root = below
-    with closing(LocalLauncher()) as launcher:
-        launcher.server = server
-        return _run(
-            launcher,
-            folder,
-            root,
-            task=found,
-            seed=root_seed,
-            participant_args=participant_arguments(participant_args),
-            gin_config=gin_config,
-            bindings=_bindings(env_kwargs, bindings),
-            force=force,
-            progress=progress,
-            options=run_options("train", options),
-        )
-
-
-def _seeds(given: Iterable[int]) -> list[int]:
-    try:
-        numbers = [whole_number("seeds", number, least=0) for number in given]
-    except TypeError:
-        numbers = []
-    if not numbers or len(set(numbers)) < len(numbers):
-        raise ConfigError(f"seeds={given!r} is not valid", hint="give different whole numbers, such as range(10)")
-    return numbers
-
-
-def _run(
-    launcher: LocalLauncher,
-    folder: Path,
-    root: Path,
-    *,
-    task: TaskInfo,
-    seed: int,
-    participant_args: str,
-    gin_config: str,
-    bindings: Sequence[str],
-    force: bool,
-    progress: bool | None,
-    options: RunOptions,
-) -> Result:
-    from a2perf.api.evaluation_process import progress_for, run_to_bundle
-
-    run = PlannedRun(
-        submission=folder,
-        gin_file=gin_config,
-        root=root,
-        participant_args=participant_args,
-        domain=task.domain,
-        task=task.name,
-        seed=seed,
-        options=options,
-        bindings=tuple(bindings),
-        flags=("--force",) if force else (),
-    )
-    bundle = run_to_bundle(run, progress_for(progress, f"{task.name}, seed {seed}"), launcher)
-    from a2perf.api.results import read_run
-
-    return read_run(bundle)
 
 
 def _chosen(function: str, task: str | TaskInfo | None, env: str | None) -> TaskInfo:
@@ -241,8 +142,3 @@ def _chosen(function: str, task: str | TaskInfo | None, env: str | None) -> Task
         f"the environment {found.env_id} is {'not the one of a task' if not same else 'that of several tasks'}",
         hint=f"choose one of: {', '.join(task.name for task in same or of_domain)}",
     )
-
-
-def _bindings(env_kwargs: Mapping[str, Any] | None, given: Sequence[str]) -> list[str]:
-    bound = environment_bindings({} if env_kwargs is None else env_kwargs, "env_kwargs", 'env_kwargs={"gravity": -5.0}')
-    return bound + ([given] if isinstance(given, str) else list(given))

@@ -117,7 +117,7 @@ def main() -> None:
     channel, server = socket.socket(fileno=int(sys.argv[1])), os.getpid()
     is_warm = False
     gc.disable()  # what is imported stays
-    with contextlib.suppress(Exception):  # whatever is wrong, the run itself reports it
+    with contextlib.suppress(Exception):  # the run reports what is wrong
         importlib.import_module(EVALUATOR)
     while True:
         words, output, _, _ = socket.recv_fds(channel, _MOST_BYTES, 1)
@@ -129,7 +129,7 @@ def main() -> None:
         request = json.loads(words)
         if request["warm"] and not is_warm:
             is_warm = True
-            with contextlib.suppress(Exception):  # whatever is wrong, the run itself reports it
+            with contextlib.suppress(Exception):  # the run reports what is wrong
                 from a2perf.submission.main_submission import main as evaluator
                 from a2perf.submission.main_submission import warm_up
 

@@ -125,7 +125,7 @@ class LocalLauncher:
         environment: dict[str, str],
         output: int | None,
     ) -> _Started | None:
-        """Forks an evaluator from the server, which starts with the second one; ``None`` if it has to be executed."""
+        """Forks an evaluator from the server, started now at the second one; ``None`` if it has to be executed."""
         flags = command.evaluator_flags()
         request: dict[str, Any] = {"flags": flags, "cwd": str(command.cwd), "env": environment, "cpus": cpus}
         if self.forks and flags is not None and output is None and threading.active_count() == 1:
