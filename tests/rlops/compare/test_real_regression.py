@@ -42,16 +42,18 @@ def test_annealing_that_never_cools_is_caught(repository: Path, tmp_path: Path) 
 
     for words in (("init", "-q"), ("add", "-A"), ("commit", "-qm", "Cool down"), ("tag", "v1.0.0")):
         git(tmp_path, *words)
-    run_a2perf(BENCHMARK, tags="v1.0.0", check=True)
+    done = a2perf(BENCHMARK, tags="v1.0.0")
+    assert done.returncode == 0, done.stdout + done.stderr
     code = (example / "annealing.py").read_text()
     hot = re.sub(r"(first_temperature|last_temperature): float = \S+", r"\1: float = 10.0", code)
     assert hot.count("float = 10.0") == 2
     (example / "annealing.py").write_text(hot)
     git(tmp_path, "commit", "-qam", "Stay hot")
     git(tmp_path, "tag", "v1.1.0")
-    run_a2perf(BENCHMARK, tags="v1.1.0", check=True)
+    done = a2perf(BENCHMARK, tags="v1.1.0")
+    assert done.returncode == 0, done.stdout + done.stderr
 
-    judged = run_a2perf(f"{COMPARE} --fail-on regression")
+    judged = a2perf(f"{COMPARE} --fail-on regression")
     print(judged.stdout)
     assert judged.returncode == 1, judged.stdout + judged.stderr
     record = json.loads((tmp_path / "compare.json").read_text())
