@@ -14,7 +14,7 @@ from a2perf.cli.shared_options import PARTICIPANT_ARGS
 from a2perf.domains.registry import ANY
 from a2perf.errors import command_line
 from a2perf.submission.options import normalised, parse_participant_args
-from a2perf.submission.run_options import RunOptions, run_options
+from a2perf.submission.run_options import RunOptions, run_options, service_options
 from a2perf.submission.templates import choose_task, create_submission, templates
 
 
@@ -72,6 +72,7 @@ def init(folder: Path, template: str | None, task: str | None) -> int:
     "participant_python",
     "datasets_path",
     "trust_submission_config",
+    *(option.name for option in service_options()),
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 def check(folder: Path, as_json: bool, **given: Any) -> int:
