@@ -184,7 +184,8 @@ def test_a_cut_off_participant_reaches_the_service_and_its_run_records_it(place:
 
 
 def test_a_service_is_an_option_of_every_run_and_part_of_its_identity(place: Place) -> None:
-    assert "--echo WORD" in place.a2perf("run", "--help").stdout
+    for command in ("run", "check", "submit"):
+        assert "--echo WORD" in place.a2perf(command, "--help").stdout
     place.write(AGENT.replace("    assert not os.path.exists", "    0 and os.path.exists"), GIN + "Echo.echo = 'oh '\n")
     assert place.run().returncode == 0
     assert place.manifest.settings["echo"] == "oh "
